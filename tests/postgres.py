@@ -76,7 +76,7 @@ _CONTENTS = [
     f"x.length, x.digest FROM {{nodes}} x {_OF}",
     f"SELECT s.id, t.id, x.relation, x.copy, x.position, x.weight, x.text FROM {{edges}} x {_OF} "
     "JOIN {nodes} s ON s.corpus = x.corpus AND s.node = x.source JOIN {nodes} t ON t.corpus = x.corpus AND t.node = x.target",
-    f"SELECT n.id, x.term, x.count, x.length FROM {{words}} x {_OF} {_NODE}.node",
+    f"SELECT n.id, x.term, substring(x.posting, 5) FROM {{words}} x {_OF} {_NODE}.node",
     f"SELECT x.term, x.nodes FROM {{terms}} x {_OF}",
     f"SELECT n.id, x.vector::text FROM {{vectors}} x {_OF} {_NODE}.node",
 ]

@@ -83,7 +83,7 @@ class MemoryVectors:
         self.held, self.asked = dict(zip(ids[::-1], np.asarray(vectors)[::-1], strict=True)), []
 
     def within(self, ids):
-        made = MemoryVectors([], [])
+        made = type(self)([], [])
         made.held, made.asked = {name: self.held[name] for name in self.held if name in ids}, self.asked
         return made
 
@@ -96,6 +96,22 @@ class MemoryVectors:
     def vectors(self, ids):
         self.asked.append(("vectors", len(ids)))
         return {name: self.held[name] for name in ids if name in self.held}
+
+
+class ComparingVectors(MemoryVectors):
+    """Vectors as a ComparingVectorStore."""
+
+    def nearest(self, vectors, k):
+        found = zip(vectors, self.search(vectors, k), strict=True)
+        return [[(name, self._cosine(vector, name)) for name in names] for vector, names in found]
+
+    def cosines(self, pairs):
+        self.asked.append(("cosines", sum(len(ids) for _, ids in pairs)))
+        return [{name: self._cosine(vector, name) for name in ids if name in self.held} for vector, ids in pairs]
+
+    def _cosine(self, vector, name):
+        lengths = np.linalg.norm(vector) * np.linalg.norm(self.held[name])
+        return float(vector @ self.held[name] / lengths) if lengths else 0.0
 
 
 class MemoryWords:

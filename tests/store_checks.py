@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from graph_retrievers import GAR, MMR, Eager, FastInsight, Retriever, Scored, Vector, WalkFusion
 from graph_retrievers.signals.embedding import embed_queries
-from graph_retrievers.stores.remote import RemoteIndex, ScopedGraphStore, ScopedVectorStore, ScopedWordStore
+from graph_retrievers.stores.remote import ComparingVectorStore, RemoteIndex, ScopedGraphStore, ScopedVectorStore, ScopedWordStore
 from graph_retrievers.stores.remote.pages import name_key
 
 # Names to request from a graph store, one per request.
@@ -36,6 +37,8 @@ def check_stores(index, graph, vectors, queries, *, words=None, k=5):
         )
     held = vectors.vectors(sorted(ids))
     assert set(held) == ids, f"the vector store has no vector of {sorted(ids - set(held))[:3]}"
+    if isinstance(vectors, ComparingVectorStore):
+        _check_cosines(vectors, held, embed_queries(model, list(queries)).numpy(), k)
     if words is not None:
         _check_words(words, ids, queries, k)
     half = index.graph.ids[::2]
@@ -52,6 +55,20 @@ def check_stores(index, graph, vectors, queries, *, words=None, k=5):
             both = here.retrieve_batch(list(queries), **scope), there.retrieve_batch(list(queries), **scope)
             for query, ours, theirs in zip(queries, *both, strict=True):
                 _check_hits(theirs, ours, f"{system.name} for {query!r}{what}")
+
+
+def _check_cosines(store, held, queries, k):
+    def cosine(query, name):
+        lengths = np.linalg.norm(query) * np.linalg.norm(held[name])
+        return pytest.approx(query @ held[name] / lengths if lengths else 0.0, abs=1e-5)
+
+    nearest = store.nearest(queries, k)
+    assert [[name for name, _ in found] for found in nearest] == store.search(queries, k)
+    assert all(told == cosine(query, name) for query, found in zip(queries, nearest, strict=True) for name, told in found)
+    # Each vector with its own ids, one of which is none of a node; and a vector of zeros.
+    pairs = [(query, [*held][place : place + 3] + ["nobody"]) for place, query in enumerate([*queries, np.zeros_like(queries[0])])]
+    expected = [{name: cosine(query, name) for name in ids[:-1]} for query, ids in pairs]
+    assert store.cosines(pairs) == expected and store.cosines([]) == []
 
 
 def _check_words(words, ids, queries, k):

@@ -117,6 +117,9 @@ def test_an_edge_alone_makes_another_state(postgres):
     write_index(GraphIndex.from_nodes(nodes, [Edge("a", "b", "reads", weight=0.1)]), postgres, "works")
     with pytest.raises(StaleIndexError):
         index.store.sample(1)
+    # Also where nothing is found.
+    with pytest.raises(StaleIndexError):
+        index.store.read(ids=["nobody"], limit=1)
 
 
 def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
@@ -476,7 +479,7 @@ def test_an_empty_database_and_tables_of_others_are_told(postgres):
     with postgres.writing() as writing:
         writing.run("CREATE SCHEMA {schema}")
         writing.run("CREATE TABLE {corpora} (name text)")
-    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 2'. Give another schema="):
+    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 3'. Give another schema="):
         write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
 
 
@@ -656,7 +659,7 @@ SLEEP = "SELECT pg_sleep(20)"
 class Sleeps(PostgresVectors):
     """Vectors whose search takes 20 seconds in the server."""
 
-    def search(self, vectors, k):
+    def nearest(self, vectors, k):
         self.corpus.read((SLEEP, {}))
 
 
@@ -772,7 +775,7 @@ def running(server):
     """Whether the server runs what sleeps."""
     active = "SELECT 1 FROM pg_stat_activity WHERE query LIKE %(text)s AND state = 'active'"
     with server.open() as other:
-        return bool(other.read((active, {"text": f"{SLEEP}%"}))[0])
+        return bool(other.read((active, {"text": f"%{SLEEP}%"}))[0])
 
 
 def wait_until(happens):

@@ -169,9 +169,8 @@ def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
     write_index(GraphIndex.from_nodes(nodes), postgres, "works")
     for condition in ({"tenant": "t7"}, {"tenant": {"$in": ["t7", "t8"]}}, {"tags": {"$contains": 5}}):
         predicate = filter_predicate(condition)
-        (rows,) = PostgresCorpus(postgres, "works").read(
-            (f"EXPLAIN SELECT id FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND {predicate.on('n')}", predicate.parameters)
-        )
+        given = {"corpus": PostgresCorpus(postgres, "works").number, **predicate.parameters}
+        (rows,) = postgres.read((f"EXPLAIN SELECT id FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND {predicate.on('n')}", given))
         assert any("nodes_fields" in line for (line,) in rows), rows
 
 

@@ -262,13 +262,18 @@ def test_the_nearest_are_found_with_and_without_an_index_of_the_table(postgres_s
     with pytest.raises(InvalidArgumentError, match="which is not changed here. Create the index there: CREATE INDEX ON") as told:
         create_vector_index(corpus)
     run(postgres_server.url, str(told.value).partition("Create the index there: ")[2])
-    found = PostgresVectors(corpus, exact=exact).search(vectors[:5], 10)
+    store = PostgresVectors(corpus, exact=exact)
+    found, held = store.search(vectors[:5], 10), store.vectors(index.graph.ids)
     best = np.argsort(-(vectors[:5] @ vectors.T), axis=1, kind="stable")[:, :10]
     expected = [[f"n{place}" for place in row] for row in best]
     if exact and not kind.startswith("half"):
         assert found == expected
     shared = [len(set(one) & set(other)) for one, other in zip(found, expected, strict=True)]
     assert min(shared) >= 9 and all(len(row) == 10 and len(set(row)) == 10 for row in found)
+    # With the cosines of the vectors that are there, and not of the distances of an index of half precision.
+    for query, row in zip(vectors[:5], store.nearest(vectors[:5], 10), strict=True):
+        cosines = {name: query @ held[name] / np.linalg.norm(query) / np.linalg.norm(held[name]) for name, _ in row}
+        assert dict(row) == pytest.approx(cosines, abs=1e-6)
     scope = [f"n{place}" for place in range(0, 300, 3)]
     (near,) = PostgresVectors(corpus, exact=exact).within(scope).search(vectors[:1], 5)
     assert set(near) <= set(scope) and len(near) == 5

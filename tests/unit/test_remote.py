@@ -1,6 +1,7 @@
 """Retrievers on what they fetch: what each engine is asked for, limits, and refusals."""
 
 import re
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +47,7 @@ from graph_retrievers.core.requests import (
 from graph_retrievers.errors import (
     DatabaseError,
     InvalidArgumentError,
+    InvalidVectorError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, PassageWalk, VectorSearch
@@ -57,6 +59,7 @@ from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
     ONE,
     QUESTIONS,
+    ComparingVectors,
     CountingRelevance,
     Letters,
     MemoryGraph,
@@ -488,6 +491,59 @@ def test_vectors_of_any_length_are_compared_by_cosine(corpus):
     vector = torch.full((6,), 7.0)
     found = Retriever(remote, FastInsight(budget=20)).retrieve("?", vector=vector)
     assert_same([found], [Retriever(index, FastInsight(budget=20)).retrieve("?", vector=vector)])
+
+
+@pytest.mark.parametrize(
+    "system", [VectorSearch(), FastInsight(budget=30), GAR(), WalkFusion(form="links", bridges=0), Eager(), MMR()]
+)
+def test_a_store_that_gives_cosines_is_asked_for_vectors_only_where_they_are_needed(corpus, system):
+    index = index_of(corpus)
+    vectors = ComparingVectors(index.graph.ids, corpus[2])
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=vectors, signals={"bm25": index.bm25})
+    vectors.asked.clear()
+    for scope in ({}, {"scope": {"$type": "film"}}):
+        found = Retriever(remote, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus), **scope)
+        own = Retriever(index, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus), **scope)
+        assert_same(found, own)
+    assert ("vectors" in dict(vectors.asked)) == isinstance(system, MMR)
+    zeros = [Retriever(one, system).retrieve(QUESTIONS[0], vector=np.zeros(6)) for one in (remote, index)]
+    assert_same(zeros[:1], zeros[1:])
+
+
+def test_the_cosines_that_a_store_gives_are_checked(corpus):
+    index = index_of(corpus)
+
+    class Broken(ComparingVectors):
+        def cosines(self, pairs):
+            return self.given(super().cosines(pairs))
+
+    vectors = Broken(index.graph.ids, corpus[2])
+    remote = engines(corpus, vectors=vectors)[3]
+    for vectors.given, kind, told in (
+        (lambda found: [], DatabaseError, "gave the cosines of 0 vectors, and was asked for 1"),
+        (lambda found: 3, InvalidArgumentError, "cosines of the vector store is 3; expected a list of mappings"),
+        (lambda found: [{}], InvalidVectorError, "The vector store has no vector of node '"),
+        (lambda found: [dict.fromkeys(found[0], float("nan"))], InvalidVectorError, "has no vector of node '"),
+    ):
+        with pytest.raises(kind, match=told):
+            Retriever(remote, FastInsight(budget=30)).retrieve("?", vector=ONE)
+
+
+def test_a_store_that_keeps_time_limits_is_called_where_it_is_asked(corpus):
+    index, threads = index_of(corpus), []
+
+    class Vectors(MemoryVectors):
+        def search(self, vectors, k):
+            threads.append(threading.get_ident())
+            return super().search(vectors, k)
+
+    class Timed(Vectors):
+        keeps_time_limits = True
+
+    for kind in (Vectors, Timed):
+        remote = engines(corpus, vectors=kind(index.graph.ids, corpus[2]))[3]
+        Retriever(remote, VectorSearch()).retrieve("?", vector=ONE)
+    assert threads[0] != threading.get_ident() == threads[-1]
 
 
 def test_a_type_that_no_fetched_node_has_is_known():

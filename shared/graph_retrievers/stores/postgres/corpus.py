@@ -17,6 +17,7 @@ SELECT corpus, version, nodes, length, dimension, embedding, settings, traits,
     (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s)
 FROM {corpora} WHERE name = %(name)s"""
 
+_VERSION = "SELECT version FROM {corpora} WHERE corpus = %(corpus)s"
 # Names of other indexes that an error tells.
 _NAMED = 10
 
@@ -77,16 +78,25 @@ class PostgresCorpus:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements in one round trip; StaleIndexError if the index was changed. See `PostgresDatabase.read`.
 
-        Each has the parameter ``corpus``.
+        Each is a query, and has the parameter ``corpus``; of several, those without rows may be settings.
         """
-        version: Statement = ("SELECT version FROM {corpora} WHERE corpus = %(corpus)s", {})
-        asked = [(text, {"corpus": self.number, **parameters}) for text, parameters in (version, *statements)]
-        found, *rows = self.database.read(*asked)
+        if len(statements) > 1:
+            found, *rows = self._asked((_VERSION, {}), *statements)
+        else:
+            # In one statement: a transaction of several takes longer than many a statement.
+            text, parameters = statements[0]
+            (told,) = self._asked((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
+            # A version that is read after a statement without rows held before it too, as versions only rise.
+            found = [row[-1:] for row in told[:1]] or self._asked((_VERSION, {}))[0]
+            rows = [[row[:-1] for row in told]]
         if found != [(self.version,)]:
             raise StaleIndexError(
                 f"The index {shown(self.name)} of {self.database.where} was written again since it was opened; open it again."
             )
         return rows
+
+    def _asked(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        return self.database.read(*((text, {"corpus": self.number, **parameters}) for text, parameters in statements))
 
 
 def corpus_name(name: Any) -> str:

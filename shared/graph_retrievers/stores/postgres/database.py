@@ -56,6 +56,8 @@ _CHECKED = 10_000
 _OVERTAKEN = "40001"
 # Seconds after which a call that waits for a connection looks whether its caller still does.
 _PAUSE = 0.1
+# Seconds without an answer after which the network is probed, and again, at most.
+_PROBED = 300
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -84,7 +86,9 @@ class PostgresDatabase:
     schema : str, default "graph_retrievers"
         The schema of the tables, which the first write creates: letters, digits and underscores.
     timeout : float, default 30.0
-        Seconds after which a connection attempt or a reading statement ends in an error; the server ends the statement too.
+        Seconds after which a connection attempt or a reading statement ends in an error; the server ends the statement too. When
+        the network is lost, TCP ends it, in up to three times as long, unless the url has other values of ``tcp_user_timeout``,
+        ``keepalives_idle`` and ``keepalives_interval``.
     connections : int, default 8
         Most connections that are open at a time. A call that needs one more waits for it.
 
@@ -324,10 +328,17 @@ class PostgresDatabase:
         self._cancelled.add(connection)
 
     def _connected(self) -> Any:
-        connection = None
+        connection, wait = None, max(1, int(self.timeout))
+        # The server cannot end what waits for it when the network is lost.
+        lost = {"tcp_user_timeout": 1000 * wait, "keepalives_idle": min(wait, _PROBED), "keepalives_interval": min(wait, _PROBED)}
+        given = self._psycopg.conninfo.conninfo_to_dict(self.url)
         try:
             connection = self._psycopg.connect(
-                self.url, autocommit=True, connect_timeout=max(1, int(self.timeout)), client_encoding="UTF8"
+                self.url,
+                autocommit=True,
+                connect_timeout=wait,
+                client_encoding="UTF8",
+                **{name: value for name, value in lost.items() if name not in given},
             )
             connection.adapters.register_dumper(list, _list_dumper())
             (found,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()

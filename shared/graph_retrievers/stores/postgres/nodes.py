@@ -125,7 +125,7 @@ def copy_nodes(
             yield (corpus, numbers[place], positions[place], length, digests[place], *block.columns(place))
 
     writing.copy(f"{{nodes}} ({_COLUMNS})", nodes())
-    writing.copy_blocks("{words} (corpus, node, term, count, length)", iter([_word_lines(corpus, block, places, numbers)]))
+    writing.copy_blocks("{words} (corpus, node, term, posting)", iter([_word_lines(corpus, block, places, numbers)]))
     parts = [block.words.numbers[block.words.ends[row] : block.words.ends[row + 1]] for row in map(block.rows.__getitem__, places)]
     used, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]), return_counts=True)
     writing.copy("changed_terms (term, nodes)", zip(block.words.terms[used].tolist(), counts.tolist(), strict=True))
@@ -138,10 +138,11 @@ def copy_nodes(
 def _word_lines(corpus: int, block: NodeBlock, places: Sequence[int], numbers: Sequence[int]) -> bytes:
     lines = []
     for place in places:
-        row = block.rows[place]
+        row, node = block.rows[place], numbers[place]
         length = int(block.words.lengths[row])
+        # The last column is what COPY reads as 12 bytes.
         lines += [
-            f"{corpus}\t{numbers[place]}\t{_escaped(term)}\t{count}\t{length}\n"
+            f"{corpus}\t{node}\t{_escaped(term)}\t\\\\x{node:08x}{count:08x}{length:08x}\n"
             for term, count in zip(*block.words.of(row), strict=True)
         ]
     return "".join(lines).encode()

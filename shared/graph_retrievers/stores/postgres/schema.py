@@ -5,7 +5,7 @@ from __future__ import annotations
 from graph_retrievers.errors import DatabaseError, MissingDatabaseFeatureError
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 
-LAYOUT = "graph-retrievers 2"
+LAYOUT = "graph-retrievers 3"
 """Comment of the schema: the version of its tables."""
 
 # What PostgreSQL says of a user without the right.
@@ -77,11 +77,10 @@ CREATE TABLE {words} (
     corpus integer NOT NULL,
     node integer NOT NULL,
     term text COLLATE "C" NOT NULL,
-    count integer NOT NULL,
-    length integer NOT NULL,
+    posting bytea NOT NULL,
     PRIMARY KEY (corpus, node, term)
 );
-CREATE INDEX words_term ON {words} (corpus, term) INCLUDE (node, count, length);
+CREATE INDEX words_term ON {words} (corpus, term) INCLUDE (node, posting);
 CREATE TABLE {terms} (
     corpus integer NOT NULL,
     term text COLLATE "C" NOT NULL,

@@ -134,13 +134,13 @@ class TableColumns:
         )
 
     @property
-    def vectors(self) -> str:
-        """The statement that reads the id and the vector of the nodes with some ids; NULL for a node that has no row."""
+    def joined(self) -> str:
+        """The rows of nodes `n` with their vectors `v.vector`, which is NULL for a node that has no row."""
         # In this form, few ids are looked up in an index of the column.
         same = f"{self._id}{self._collation} = n.id::{self._id_type}"
         return (
-            f"SELECT n.id, vector_send({self._vector}::vector) FROM {{nodes}} n LEFT JOIN {self._from} ON {same} AND {self._rows} "
-            "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
+            f"{{nodes}} n LEFT JOIN LATERAL (SELECT {self._vector}::vector AS vector FROM {self._from} "
+            f"WHERE {same} AND {self._rows}) v ON true"
         )
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from itertools import chain
+from math import isnan
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +26,8 @@ _FEW = 10_000
 _HELD, _MOST_HELD = 100, 1000
 _AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\
-SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
+SELECT q.place, n.id, coalesce(1 - nullif(f.distance, 'NaN'), 0)
+FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
     SELECT v.node, @distance@ AS distance FROM @source@ v WHERE v.corpus = %(corpus)s@among@
     ORDER BY @distance@ FETCH FIRST (%(k)s) ROWS WITH TIES
@@ -32,9 +35,15 @@ CROSS JOIN LATERAL (
 WHERE f.distance < 'NaN' OR vector_norm(q.vector) = 0
 ORDER BY q.place, f.distance, n.position"""
 
+_JOINED = "{nodes} n JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node"
+_COSINES = """\
+SELECT i.query, n.id, 1 - (v.vector <=> q.vector) FROM unnest(%(owners)s::integer[], %(ids)s::text[]) AS i (query, id)
+JOIN unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, query) ON q.query = i.query
+JOIN (@joined@) ON n.corpus = %(corpus)s AND n.id = i.id"""
+
 
 class PostgresVectors:
-    """The vectors of an index in PostgreSQL as a VectorStore, compared by cosine.
+    """The vectors of an index in PostgreSQL as a ComparingVectorStore, by cosine.
 
     Parameters
     ----------
@@ -59,6 +68,8 @@ class PostgresVectors:
     >>> PostgresVectors(corpus).search(np.array([[0.6, 0.8]]), 1)  # doctest: +SKIP
     [['card']]
     """
+
+    keeps_time_limits = True
 
     def __init__(self, corpus: PostgresCorpus, *, exact: bool = True) -> None:
         if not isinstance(corpus, PostgresCorpus):
@@ -92,6 +103,10 @@ class PostgresVectors:
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first, in one round trip; the first one of a scope takes two."""
+        return [[name for name, _ in found] for found in self.nearest(vectors, k)]
+
+    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
+        """Return the ids of :meth:`search` with their cosines, which are 0 of a vector of zeros."""
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
         asked: dict[str, Any] = {"vectors": [_written(vector) for vector in np.asarray(vectors)], "k": k, "members": self._members}
@@ -119,27 +134,50 @@ class PostgresVectors:
         *_, rows = self.corpus.read(*statements)
         if self._table is not None and self._members is None and not rows:
             raise DatabaseError(f"No node has a row with a vector in the table {self._table.shown} any more: {_AGAIN}")
-        found: list[list[str]] = [[] for _ in vectors]
-        for place, name in rows:
-            found[place - 1].append(decoded(name))
+        found: list[list[tuple[str, float]]] = [[] for _ in vectors]
+        for place, name, cosine in rows:
+            found[place - 1].append((decoded(name), cosine))
         # Of equal distances, the lowest positions.
-        return [names[:k] for names in found]
+        found = [each[:k] for each in found]
+        if not exact and kind == "halfvec":
+            # Distances of an index of half precision are those of a vector that was rounded too.
+            cosines = self.cosines([(vector, [name for name, _ in each]) for vector, each in zip(vectors, found, strict=True)])
+            found = [[(name, told[name]) for name, _ in each] for told, each in zip(cosines, found, strict=True)]
+        return found
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
-        text = (
-            "SELECT n.id, vector_send(v.vector) FROM {nodes} n JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node "
-            "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
-        )
-        asked: dict[str, Any] = {"ids": sent_texts(ids)}
-        if self._table is not None:
-            text, asked = self._table.vectors, asked | self._table.parameters
-        (rows,) = self.corpus.read((text, asked))
-        if (gone := next((name for name, sent in rows if sent is None), None)) is not None and self._table is not None:
+        text = "SELECT n.id, vector_send(v.vector) FROM @joined@ WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
+        return {decoded(name): read_vector(sent) for name, sent in self._read(text, ids=sent_texts(ids))}
+
+    def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
+        """Return for each of some vectors, with ids, the cosines by id, in one round trip; ids without a vector are left out.
+
+        Those of a vector of zeros are 0.
+        """
+        owned = [sent_texts(ids) for _, ids in pairs]
+        asked = {
+            "vectors": [_written(vector) for vector, _ in pairs],
+            "owners": [query for query, ids in enumerate(owned, 1) for _ in ids],
+            "ids": [*chain.from_iterable(owned)],
+        }
+        found: list[dict[str, float]] = [{} for _ in pairs]
+        for query, name, cosine in self._read(_COSINES, **asked):
+            if not isnan(cosine):
+                found[query - 1][decoded(name)] = cosine
+            elif not pairs[query - 1][0].any():
+                found[query - 1][decoded(name)] = 0.0
+        return found  # type: ignore[return-value]
+
+    def _read(self, text: str, **asked: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement about the vectors of some nodes: `@joined@` stands for these nodes with their vectors."""
+        joined, given = (_JOINED, {}) if self._table is None else (self._table.joined, self._table.parameters)
+        (rows,) = self.corpus.read((text.replace("@joined@", joined), {**asked, **given}))
+        if (gone := next((row[-2] for row in rows if row[-1] is None), None)) is not None and self._table is not None:
             raise DatabaseError(
                 f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
             )
-        return {decoded(name): read_vector(sent) for name, sent in rows}
+        return rows
 
 
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from itertools import chain, groupby
-from operator import itemgetter
-from typing import Any, Self
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,18 +32,6 @@ WITH asked AS MATERIALIZED (
     JOIN {terms} t ON t.corpus = %(corpus)s AND t.term = a.term
     CROSS JOIN LATERAL (SELECT @have@::double precision AS nodes) h
 )"""
-
-
-def _packed(node: str, idf: str) -> str:
-    """Return SQL of the nodes `w` of a term with the term's weight in each.
-
-    That these are summed here, not by the server, takes a fifth of the time.
-    """
-    weight = f"({idf} * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
-    return f"string_agg(int4send({node}) || float4send({weight}), ''::bytea)"
-
-
-_POSTING = np.dtype([("node", ">i4"), ("weight", ">f4")])
 # Rare are the terms of the first k rows, those of a few more, which are read at once, and those without which the sum of the other
 # terms' idf would be more than this share of the idf of the term that the k-th row has: about what the k-th best scores.
 _FEW, _SHARE = 20_000, 0.4
@@ -57,30 +45,32 @@ _POSTINGS = f"""{_TERMS}, counted AS (
 ), placed AS (
     SELECT a.*, @read@ AS read FROM counted a
 )
-SELECT a.query, a.place, a.nodes, a.idf, a.read, w.packed FROM placed a CROSS JOIN LATERAL (
-    SELECT {_packed("w.node", "a.idf")} AS packed FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
+SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS JOIN LATERAL (
+    SELECT string_agg(w.posting, ''::bytea) AS postings FROM {{words}} w
+    WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
-_ROWS, _SLACK = 30, 1.000001
-# OFFSET 0 lets the server look up the terms of a query in one place of the index for each node.
+_ROWS, _SLACK = 60, 1.000001
+# The terms with their idf, and what is found of nodes, each as five numbers: the place of the node, that of the term among those of
+# its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server
+# look up the terms of a query in one place of the index for each node.
 _LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
-    SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms, array_agg(place ORDER BY place) AS places,
-        array_agg(idf ORDER BY place) AS idfs
-    FROM asked GROUP BY query
+    SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms FROM asked GROUP BY query
 )
-SELECT t.query, t.places[w.at], NULL, NULL, true, {_packed("@number@", "t.idfs[w.at]")}
+SELECT query, place, idf, NULL::bytea FROM asked UNION ALL
+SELECT NULL, NULL, NULL, string_agg(int4send(n.place::integer) || int4send(w.number) || w.posting, ''::bytea)
 FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
-    SELECT array_position(t.terms, w.term) AS at, w.count, w.length FROM {{words}} w
+    SELECT array_position(t.terms, w.term) AS number, w.posting FROM {{words}} w
     WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
-) w GROUP BY 1, 2 ORDER BY 1, 2"""
-_OF_NODES = _LOOKED_UP.replace("@number@", "n.node").replace(
-    "@nodes@", "unnest(%(owners)s::integer[], %(rows)s::integer[]) AS n (query, node)"
+) w"""
+_OF_NODES = _LOOKED_UP.replace(
+    "@nodes@", "unnest(%(owners)s::integer[], %(looked_up)s::integer[]) WITH ORDINALITY AS n (query, node, place)"
 )
-# With the places of ids as the numbers of nodes.
-_OF_IDS = _LOOKED_UP.replace("@number@", "n.place::integer").replace(
+_OF_IDS = _LOOKED_UP.replace(
     "@nodes@",
     """(
-    SELECT i.query, i.place, n.node FROM unnest(%(owners)s::integer[], %(ids)s::text[]) WITH ORDINALITY AS i (query, id, place)
+    SELECT i.query, i.place, n.node
+    FROM unnest(%(owners)s::integer[], %(looked_up)s::text[]) WITH ORDINALITY AS i (query, id, place)
     JOIN {nodes} n ON n.corpus = %(corpus)s AND n.id = i.id
 ) n""",
 )
@@ -96,8 +86,17 @@ _Place = tuple[int, int, str]
 """A term of a query: the place of the query, that of the term among its terms, and the term."""
 
 
+class _Weights(NamedTuple):
+    """The weights of a term of a query in nodes: `nodes`, ascending, and `weights`, shape [n], int64 and float32."""
+
+    query: int
+    place: int
+    nodes: np.ndarray
+    weights: np.ndarray
+
+
 class _Scored:
-    """The scores of nodes by the terms of a query that were read, and the terms that were not.
+    """The scores of nodes that may be among the k best, by the terms of a query that were read, and the terms that were not.
 
     `nodes`, shape [n], int64, ascending, and `scores`, shape [n], float64, of which `least` is the k-th best, 0 if there are fewer;
     `common` has the terms that were not read, by their places, with the number of their nodes and the most that each adds to a
@@ -109,26 +108,39 @@ class _Scored:
         self.nodes, self.scores, self.least = np.zeros(0, np.int64), np.zeros(0), 0.0
         self.common: dict[int, tuple[float, float]] = {}
 
-    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add what was read of terms: rows of place, number of nodes, idf, whether it was read, and packed weights."""
-        nodes, scores = [self.nodes], [self.scores]
-        for place, count, idf, read, packed in rows:
-            if not read:
-                self.common[place] = count, self.times[place] * idf
-                continue
-            self.common.pop(place, None)
-            held = np.frombuffer(packed or b"", _POSTING)
-            nodes.append(held["node"].astype(np.int64))
-            scores.append(self.times[place] * held["weight"].astype(np.float64))
-        found, parts = np.concatenate(nodes), np.concatenate(scores)
-        if len(found):
-            # Each part is nearly in order, of which this sort makes use.
+    def add(self, terms: Iterable[_Weights]) -> None:
+        """Add the weights of terms; nodes that cannot be among the k best any more are left out."""
+        # The rarest first, from which the best have most of their scores: then, most nodes of the others are left out.
+        parts = sorted(terms, key=lambda term: len(term.nodes))
+        for term in parts:
+            self.common.pop(term.place, None)
+        common = sum(most for _, most in self.common.values())
+        most = [self.times[term.place] * float(term.weights.max(initial=0.0)) for term in parts]
+        for number, term in enumerate(parts):
+            rest = common + sum(most[number + 1 :])
+            self._keep(most[number] + rest)
+            if len(term.nodes):
+                self._add(term.nodes, self.times[term.place] * term.weights.astype(np.float64), rest)
+        self._keep(common)
+
+    def _keep(self, rest: float) -> None:
+        """Keep the nodes that may be among the k best; `rest` is the most that terms that come later give a node."""
+        kept = _SLACK * (self.scores + rest) >= self.least
+        self.nodes, self.scores = self.nodes[kept], self.scores[kept]
+
+    def _add(self, nodes: np.ndarray, weights: np.ndarray, rest: float) -> None:
+        """Add the weights of a term to the scores; `rest` is as for :meth:`_keep`."""
+        place = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
+        having = nodes[place] == self.nodes
+        self.scores[having] += weights[place[having]]
+        new = _SLACK * (weights + rest) >= self.least
+        new[place[having]] = False
+        if new.any():
+            found = np.concatenate([self.nodes, nodes[new]])
             order = np.argsort(found, kind="stable")
-            found, parts = found[order], parts[order]
-            first = np.flatnonzero(np.diff(found, prepend=-1))
-            self.nodes, self.scores = found[first], np.add.reduceat(parts, first)
-            if len(first) >= self.k:
-                self.least = float(np.partition(self.scores, -self.k)[-self.k])
+            self.nodes, self.scores = found[order], np.concatenate([self.scores, weights[new]])[order]
+        if len(self.scores) >= self.k:
+            self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
     def wanted(self) -> list[int]:
         """Return the places of the terms to read next, for the k best; none if the others are better looked up for some nodes.
@@ -138,17 +150,9 @@ class _Scored:
         """
         left = sorted(self.common, key=lambda place: (self.common[place], place))
         (short,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in left[::-1]])[::-1] >= self.least)
-        if left and not len(short) and _ROWS * np.count_nonzero(self._may_be_best()) > self.common[left[0]][0]:
+        if left and not len(short) and _ROWS * len(self.nodes) > self.common[left[0]][0]:
             return left[:1]
         return left[: len(short)]
-
-    def keep(self) -> None:
-        """Keep the nodes that may be among the k best."""
-        kept = self._may_be_best()
-        self.nodes, self.scores = self.nodes[kept], self.scores[kept]
-
-    def _may_be_best(self) -> np.ndarray:
-        return self.scores + _SLACK * sum(most for _, most in self.common.values()) >= self.least  # type: ignore[no-any-return]
 
     def best(self) -> tuple[list[int], list[float]]:
         """Return the nodes of the k best scores, in single precision, with those that are equal to the last."""
@@ -188,6 +192,8 @@ class PostgresWords:
     [[('loom', 0.59)]]
     """
 
+    keeps_time_limits = True
+
     def __init__(self, corpus: PostgresCorpus) -> None:
         if not isinstance(corpus, PostgresCorpus):
             raise InvalidArgumentError(
@@ -223,16 +229,15 @@ class PostgresWords:
         """
         terms = self._terms(texts)
         asked, scored = _places(terms), [_Scored(list(each.values()), k) for each in terms]
-        self._add(scored, _POSTINGS.replace("@read@", _RARE), asked, k=k, few=_FEW)
+        self._read(scored, _RARE, asked, k=k, few=_FEW)
         while any(wanted := [each.wanted() for each in scored]):
-            self._add(scored, _POSTINGS.replace("@read@", "true"), [place for place in asked if place[1] in wanted[place[0]]])
-        few = [query for query, each in enumerate(scored) if each.common]
-        for query in few:
-            scored[query].keep()
-        owners = [query for query in few for _ in scored[query].nodes]
-        nodes = [node for query in few for node in scored[query].nodes.tolist()]
+            self._read(scored, "true", [place for place in asked if place[1] in wanted[place[0]]])
         left = [place for place in asked if place[1] in scored[place[0]].common]
-        self._add(scored, _OF_NODES, left, owners=owners, rows=nodes)
+        few = [each.nodes if each.common else each.nodes[:0] for each in scored]
+        nodes, owners = np.concatenate([np.zeros(0, np.int64), *few]), np.repeat(np.arange(len(few)), list(map(len, few)))
+        looked_up = self._looked_up(_OF_NODES, left, owners.tolist(), nodes.tolist())
+        for query, weights in groupby(looked_up, key=attrgetter("query")):
+            scored[query].add(each._replace(nodes=nodes[each.nodes]) for each in weights)
         best = [each.best() for each in scored]
         given = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
@@ -246,10 +251,36 @@ class PostgresWords:
                 found[query].append((decoded(name), score))
         return found
 
-    def _add(self, scored: Sequence[_Scored], text: str, asked: Sequence[_Place], **given: Any) -> None:
-        """Add what a statement reads of terms to the scores of their queries."""
-        for query, rows in groupby(self._asked(text, asked, **given), key=itemgetter(0)):
-            scored[query].add(row[1:] for row in rows)
+    def _read(self, scored: Sequence[_Scored], read: str, asked: Sequence[_Place], **given: Any) -> None:
+        """Add the postings of those terms that fulfil a condition to the scores of their queries."""
+        rows = self._asked(_POSTINGS.replace("@read@", read), asked, **given)
+        for query, told in groupby(rows, key=itemgetter(0)):
+            weights = []
+            for _, place, having, idf, is_read, postings in told:
+                if is_read:
+                    held = _numbers(postings, 3)
+                    # As they were written, mostly.
+                    if (held[1:, 0] < held[:-1, 0]).any():
+                        held = held[np.argsort(held[:, 0])]
+                    weights.append(_Weights(query, place, held[:, 0].astype(np.int64), self._weighed(idf, held)))
+                else:
+                    scored[query].common[place] = having, scored[query].times[place] * idf
+            scored[query].add(weights)
+
+    def _looked_up(self, text: str, asked: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:
+        """Return the weights of terms in some nodes, each for its query, with the places of the nodes for their numbers."""
+        if not asked or not looked_up:
+            return []
+        rows = self._asked(text, asked, owners=owners, looked_up=looked_up)
+        held = _numbers(next(postings for query, *_, postings in rows if query is None), 5)
+        held = held[np.argsort(held[:, 0], kind="stable")]
+        nodes, numbers = held[:, 0].astype(np.int64) - 1, held[:, 1]
+        queries, found = np.array(owners)[nodes], list[_Weights]()
+        for query, terms in groupby(sorted(row[:3] for row in rows if row[0] is not None), key=itemgetter(0)):
+            for number, (_, place, idf) in enumerate(terms, 1):
+                own = (queries == query) & (numbers == number)
+                found.append(_Weights(query, place, nodes[own], self._weighed(idf, held[own, 2:])))
+        return found
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
@@ -257,13 +288,10 @@ class PostgresWords:
         times = [list(each.values()) for each in terms]
         found: list[list[dict[str, float]]] = [[{} for _ in each] for each in terms]
         owned = [sent_texts(ids) for _, ids in pairs]
-        asked = [*chain.from_iterable(owned)]
-        given = {"owners": [query for query, ids in enumerate(owned) for _ in ids], "ids": asked}
-        for query, place, _, _, _, packed in self._asked(_OF_IDS, _places(terms), **given):
-            held = np.frombuffer(packed, _POSTING)
-            weights = times[query][place] * held["weight"].astype(np.float64)
-            names = [decoded(asked[number - 1]) for number in held["node"].tolist()]
-            found[query][place] = dict(zip(names, weights.tolist(), strict=True))
+        names, owners = [*chain.from_iterable(owned)], [query for query, ids in enumerate(owned) for _ in ids]
+        for query, place, nodes, each in self._looked_up(_OF_IDS, _places(terms), owners, names):
+            weights = times[query][place] * each.astype(np.float64)
+            found[query][place] = dict(zip([decoded(names[node]) for node in nodes.tolist()], weights.tolist(), strict=True))
         return found  # type: ignore[return-value]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[str, int]]:
@@ -271,23 +299,39 @@ class PostgresWords:
         return [dict(Counter(map(stored_term, words))) for words in self._analyser.tokenize(texts)]
 
     def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about words."""
+        """Return the rows of a statement about terms."""
         if not asked:
             return []
-        have, among, nodes, length = _HAVE, "", self.corpus.nodes, self.corpus.length
-        if self._ids is not None:
-            if self._members is None:
-                self._members = members_of(self.corpus, self._ids)
+        have, among, (nodes, _) = _HAVE, "", self._counts()
+        if self._members is not None:
             have, among = _HAVE_OF_SCOPE, " AND w.node = ANY(%(members)s)"
-            nodes, length = len(self._members), sum(length for _, length in self._members)
             given["members"] = [node for node, _ in self._members]
         queries, places, words = map(list, zip(*asked, strict=True))
-        settings = self.corpus.settings
-        # As in memory, where a mean of 0 has no meaning.
-        told = {"nodes": nodes, "mean": max(length / max(nodes, 1), 1e-9), "k1": settings["k1"], "b": settings["b"]}
         text = text.replace("@have@", have).replace("@among@", among)
-        (found,) = self.corpus.read((text, {"queries": queries, "places": places, "terms": words, **told, **given}))
+        told = {"queries": queries, "places": places, "terms": words, "nodes": nodes}
+        (found,) = self.corpus.read((text, {**told, **given}))
         return found
+
+    def _counts(self) -> tuple[int, int]:
+        """Return the number of nodes, and the number of words in all of them."""
+        if self._ids is None:
+            return self.corpus.nodes, self.corpus.length
+        if self._members is None:
+            self._members = members_of(self.corpus, self._ids)
+        return len(self._members), sum(length for _, length in self._members)
+
+    def _weighed(self, idf: float, postings: np.ndarray) -> np.ndarray:
+        """Return the weights of a term from its postings, shape [n, 3]: float32, shape [n]."""
+        (nodes, words), (k1, b) = self._counts(), (self.corpus.settings["k1"], self.corpus.settings["b"])
+        # As in memory, where a mean of 0 has no meaning.
+        mean = max(words / max(nodes, 1), 1e-9)
+        _, count, length = postings.T
+        return (idf * (count / (k1 * (1 - b + b * length / mean) + count))).astype(np.float32)  # type: ignore[no-any-return]
+
+
+def _numbers(sent: bytes | None, width: int) -> np.ndarray:
+    """Return numbers that were sent as their bytes: int32, shape [n, width]; none of no rows, which is None."""
+    return np.frombuffer(sent or b"", ">i4").astype(np.int32).reshape(-1, width)
 
 
 def _places(terms: Sequence[Mapping[str, int]]) -> list[_Place]:

@@ -3,6 +3,7 @@
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     CheckingGraphStore,
+    ComparingVectorStore,
     FetchedRows,
     GraphStore,
     ScopedGraphStore,
@@ -18,6 +19,7 @@ from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteR
 
 __all__ = [
     "CheckingGraphStore",
+    "ComparingVectorStore",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",

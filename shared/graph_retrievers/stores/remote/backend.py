@@ -52,7 +52,7 @@ from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import VECTORS, WORDS, FetchedGraph, StoreResults, name_key
-from graph_retrievers.stores.remote.queries import StoredQueries, cosines
+from graph_retrievers.stores.remote.queries import StoredQueries
 
 # The filters of a call that nodes must pass.
 _FILTERS = {"return": ("filter", "types", "readable"), "start": ("seed_filter", "readable"), "walk": ("traversal_filter",)}
@@ -211,8 +211,10 @@ class RemoteBackend(Backend):
                 isinstance(request, Degree) and (request.parallel or request.exclude_types)
             ):
                 pages.expand.update(request.nodes.tolist())
-            elif isinstance(request, (Similarity, Vectors)) or (isinstance(request, Scores) and request.signal == "dense"):
+            elif isinstance(request, Vectors):
                 pages.vectors.update(request.nodes.tolist())
+            elif isinstance(request, Similarity) or (isinstance(request, Scores) and request.signal == "dense"):
+                pages.compare(request.nodes.tolist())
             elif isinstance(request, (Scores, TermScores)) and isinstance(self._signal(request), StoredWords):
                 text = getattr(request, "text", None) or self.queries.texts[place]
                 pages.pairs.setdefault(text, set()).update(pages.nodes[row].id for row in request.nodes.tolist())
@@ -221,8 +223,7 @@ class RemoteBackend(Backend):
             elif isinstance(request, Relevance) and request.texts is None:
                 model = request.model or self.queries.relevance
                 by_vectors = isinstance(model, BiEncoder) and model.embedding is self.queries.index.embedding
-                wanted = pages.vectors if by_vectors else pages.texts
-                wanted.update(request.nodes.tolist())
+                (pages.compare if by_vectors else pages.texts.update)(request.nodes.tolist())
             elif isinstance(request, (Contents, Texts)):
                 pages.texts.update(request.nodes.tolist())
             elif isinstance(request, Titled):
@@ -329,7 +330,7 @@ class RemoteBackend(Backend):
 
     def _cosines(self, query: Tensor, rows: Tensor) -> Tensor:
         """Return the cosines of results of the vector store, in its order."""
-        scores = cosines(query.unsqueeze(0), self.pages, rows.numpy())
+        scores = self.pages.cosines(query.unsqueeze(0), np.zeros(len(rows), np.int64), rows.numpy())
         if bool((scores.diff() > _RISE).any()):
             raise InvalidArgumentError(
                 "The vector store orders its results by something else than the cosine; make it a cosine store."
@@ -376,7 +377,7 @@ class RemoteBackend(Backend):
         """Return the products of the vectors of nodes with those of questions, or with others, by place."""
         batch, nodes = entries_of(asked)
         given = self.queries.vectors if vectors is None else vectors
-        return split_by(asked, cosines(given[torch.from_numpy(batch)], self.pages, nodes))
+        return split_by(asked, self.pages.cosines(given, batch, nodes))
 
     def _of_texts(self, asked: Sequence[tuple[int, Scores]]) -> tuple[list[tuple[int, Scores]], Tensor]:
         """Return requests by the places of their texts, and the vectors of these."""

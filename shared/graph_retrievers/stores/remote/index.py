@@ -67,7 +67,7 @@ class RemoteIndex(Corpus):
     max_nodes : int, default 100000
         Maximum numbers of nodes and of edges fetched for one batch of queries.
     timeout : float, default 30.0
-        Seconds in which the vector store, and the word store, must answer. A database has its own.
+        Seconds in which the vector store, and the word store, must answer. A database has its own, PostgreSQL also for these two.
     reopen : callable, optional
         Returns an index of the present state, for retrievers on an index that was written again since it was opened: where a store
         raises StaleIndexError.

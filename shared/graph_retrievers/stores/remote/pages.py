@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import isnan
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,8 +30,17 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
+from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.vectors import check_vectors
-from graph_retrievers.stores.remote.ports import FetchedRows, GraphStore, StoredEdge, StoredNode, VectorStore, WordStore
+from graph_retrievers.stores.remote.ports import (
+    ComparingVectorStore,
+    FetchedRows,
+    GraphStore,
+    StoredEdge,
+    StoredNode,
+    VectorStore,
+    WordStore,
+)
 
 __all__ = ["name_key", "within"]
 
@@ -99,6 +109,8 @@ class FetchedGraph:
         words: WordStore | None = None,
     ) -> None:
         self.graph, self.store, self.words = graph, store, words
+        # If it is None, cosines are those of vectors that are fetched.
+        self.comparing = store if isinstance(store, ComparingVectorStore) else None
         self.limits, self.size, self.dimension, self.members = limits, size, dimension, members
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
@@ -113,6 +125,8 @@ class FetchedGraph:
         # Scores of nodes by their ids, for each term of a text; a node without one of its terms is in none.
         self.terms: dict[str, list[dict[str, float]]] = {}
         self.compared: dict[str, set[str]] = {}
+        # Cosines of nodes by their ids, for each vector that was compared with some.
+        self.cosines_by: dict[bytes, dict[str, float]] = {}
         self.places: dict[int, int] = {}
         self.table = torch.zeros(0, dimension)
         self.absent: set[str] = set()
@@ -152,7 +166,8 @@ class FetchedGraph:
                         self.named[key].append(row)
             self._join(expand, page.edges)
         near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}
-        vectors = (self.vectors | {self.rows[name] for name in near if name in self.rows}) - self.places.keys()
+        self.compare(self.rows[name] for name in near if name in self.rows)
+        vectors = self.vectors - self.places.keys()
         if vectors and self.store is not None:
             self._read_vectors(sorted(vectors))
         self._start_anew()
@@ -309,11 +324,17 @@ class FetchedGraph:
         return ids
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
-        """Return the results of searches by vectors, without scores."""
+        """Return the results of searches by vectors, with their cosines if the store gives them."""
         assert self.store is not None
-        what = "The result of the vector store's search"
-        results = listed(what, self.store.search(torch.stack(vectors).cpu().numpy(), k), "lists of ids")
-        return [[(str(name), 0.0) for name in listed(f"A{what[3:]}", result, "ids")] for result in results]
+        what, asked = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
+        if self.comparing is None:
+            results = listed(what, self.store.search(asked, k), "lists of ids")
+            return [[(str(name), 0.0) for name in listed(f"A{what[3:]}", result, "ids")] for result in results]
+        compared = listed(what, self.comparing.nearest(asked, k), "lists of ids and cosines")
+        told = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
+        for vector, result in zip(asked, told, strict=False):
+            self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
+        return told
 
     def _by_words(self, texts: list[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by words."""
@@ -389,6 +410,46 @@ class FetchedGraph:
             self._read_vectors(missing)
         return self.table[[self.places[row] for row in rows.tolist()]]
 
+    def compare(self, rows: Iterable[int]) -> None:
+        """Want what :meth:`cosines` of nodes need before it is called; a store that gives cosines is asked by that itself."""
+        if self.comparing is None:
+            self.vectors.update(rows)
+
+    def cosines(self, vectors: Tensor, places: np.ndarray, rows: np.ndarray) -> Tensor:
+        """Return the cosines of vectors, shape [B, d], at some places, shape [n], and of nodes, shape [n]: Tensor, shape [n].
+
+        What is missing is fetched.
+        """
+        if self.comparing is None:
+            distinct, back = np.unique(rows, return_inverse=True)
+            found = self.vectors_of(distinct)[torch.from_numpy(back)]
+            products = (vectors[torch.from_numpy(places)] * found).sum(-1)
+        else:
+            products = self._compared(vectors, places.tolist(), [self.nodes[row].id for row in rows.tolist()])
+        return zeroed(products, torch.tensor(ROUNDING))
+
+    def _compared(self, vectors: Tensor, places: Sequence[int], names: Sequence[str]) -> Tensor:
+        """Return the cosines that the store computes, each once."""
+        assert self.comparing is not None
+        wanted = dict[int, set[str]]()
+        for place, name in zip(places, names, strict=True):
+            wanted.setdefault(place, set()).add(name)
+        given = {place: vectors[place].cpu().numpy() for place in wanted}
+        held = {place: self.cosines_by.setdefault(vector.tobytes(), {}) for place, vector in given.items()}
+        asked = [(place, sorted(ids - held[place].keys())) for place, ids in wanted.items()]
+        asked = [(place, ids) for place, ids in asked if ids]
+        if asked:
+            found = self._ask(VECTORS, self.comparing.cosines, [(given[place], ids) for place, ids in asked])
+            results = listed("The cosines of the vector store", found, "mappings of ids to cosines")
+            if len(results) != len(asked):
+                raise DatabaseError(f"The vector store gave the cosines of {len(results)} vectors, and was asked for {len(asked)}.")
+            for (place, ids), cosines in zip(asked, results, strict=True):
+                for name in ids:
+                    if (cosine := cosines.get(name)) is None or isnan(cosine):
+                        raise _without_vector(name)
+                    held[place][name] = cosine
+        return torch.tensor([held[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
+
     def part(self, rows: Sequence[int], include_titles: bool) -> tuple[CorpusGraph, np.ndarray]:
         """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them, ascending.
 
@@ -406,6 +467,8 @@ class FetchedGraph:
     def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
         """Return what a call to a store returns, which is a round trip."""
         self._count(engine)
+        if getattr(self.store if engine == VECTORS else self.words, "keeps_time_limits", False) is True:
+            return asked_of(engine, ask, *arguments)
         return within(self.limits.timeout, ask, *arguments, engine=engine)
 
     def _count(self, engine: str) -> None:

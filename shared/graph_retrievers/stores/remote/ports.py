@@ -10,6 +10,7 @@ import numpy as np
 
 __all__ = [
     "CheckingGraphStore",
+    "ComparingVectorStore",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -130,7 +131,9 @@ class VectorStore(Protocol):
 
     `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` wrap a store of these frameworks.
     The answers equal those in memory only if ``search`` is exact. A store may have an attribute ``dimension``, the width of its
-    vectors; of another one, a vector is read when an index is opened.
+    vectors; of another one, a vector is read when an index is opened. A store, also of words, whose attribute
+    ``keeps_time_limits`` is True ends its calls itself: after a time of its own, at a ``time_limit``, and when the task that waits
+    is cancelled. Others are called in a thread that is left behind then.
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
@@ -146,6 +149,17 @@ class ScopedVectorStore(VectorStore, Protocol):
 
     def within(self, ids: Collection[str]) -> VectorStore:
         """Return the store of the vectors of these ids, without a round trip: its search finds the nearest among them."""
+
+
+@runtime_checkable
+class ComparingVectorStore(VectorStore, Protocol):
+    """A vector store that also gives cosines, so that retrievers read vectors only where they need the vectors themselves."""
+
+    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
+        """Return what ``search`` does, each id with its cosine, which is 0 of a vector of zeros."""
+
+    def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
+        """Return for each of some vectors, with ids, the cosines by id, as `nearest`; ids without a vector are left out."""
 
 
 @runtime_checkable

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
-from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.pages import FetchedGraph
 
@@ -63,12 +61,5 @@ class StoredQueries(Batch):
         return self.pages.nodes[row].id
 
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
-        """Return the cosines of questions and nodes, `batch` and `rows` of shape [n]: Tensor, shape [n]; vectors are fetched."""
-        return cosines(self.vectors[torch.from_numpy(batch)], self.pages, rows)
-
-
-def cosines(queries: Tensor, pages: FetchedGraph, rows: np.ndarray) -> Tensor:
-    """Return the cosines of vectors, shape [n, d] or [1, d], and of nodes, shape [n]: Tensor, shape [n]."""
-    distinct, back = np.unique(rows, return_inverse=True)
-    vectors = pages.vectors_of(distinct)[torch.from_numpy(back)]
-    return zeroed((queries * vectors).sum(-1), torch.tensor(ROUNDING))
+        """Return the cosines of questions and nodes, `batch` and `rows` of shape [n], fetched if missing: Tensor, shape [n]."""
+        return self.pages.cosines(self.vectors, batch, rows)
