@@ -55,8 +55,8 @@ class BatchRetriever(BaseRetriever):
     ) -> list[list[Document]]:
         """Return what :meth:`_documents` returns, without blocking the event loop."""
         engine, keywords = self._engine_call(len(queries), **options)
-        awaited = getattr(engine, "aretrieve_batch", None)
-        results = await (awaited(queries, **keywords) if awaited else in_thread(engine.retrieve_batch, queries, **keywords))
+        method = getattr(engine, "aretrieve_batch", None)
+        results = await (method(queries, **keywords) if method else in_thread(engine.retrieve_batch, queries, **keywords))
         for run in runs:
             if run.handlers:
                 await ahandle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
@@ -91,17 +91,17 @@ class BatchRetriever(BaseRetriever):
         runs = self._started(CallbackManager, inputs, config, kwargs)
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
-        found: list[Any] = []
+        results: list[Any] = []
         with at_most(most), each_query_once():
             try:
                 if good:
-                    found = self._documents(queries, [runs[place] for place in good], **kwargs)
+                    results = self._documents(queries, [runs[place] for place in good], **kwargs)
             except Exception as error:
-                found = [error] * len(good)
+                results = [error] * len(good)
                 if return_exceptions and len(good) > 1:
                     # One bad query does not spoil the others.
-                    found = in_threads(lambda query: self._outcome(query, kwargs), queries)
-        outcomes |= zip(good, found, strict=True)
+                    results = in_threads(lambda query: self._outcome(query, kwargs), queries)
+        outcomes |= zip(good, results, strict=True)
         _ended(runs, outcomes)
         return _returned(outcomes, return_exceptions)
 
@@ -123,16 +123,16 @@ class BatchRetriever(BaseRetriever):
         runs = await asyncio.gather(*self._started(AsyncCallbackManager, inputs, config, kwargs))
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
-        found: list[Any] = []
+        results: list[Any] = []
         with at_most(most), each_query_once():
             try:
                 if good:
-                    found = await self._adocuments(queries, [runs[place] for place in good], **kwargs)
+                    results = await self._adocuments(queries, [runs[place] for place in good], **kwargs)
             except Exception as error:
-                found = [error] * len(good)
+                results = [error] * len(good)
                 if return_exceptions and len(good) > 1:
-                    found = await concurrently(lambda query: self._aoutcome(query, kwargs), queries)
-        outcomes |= zip(good, found, strict=True)
+                    results = await concurrently(lambda query: self._aoutcome(query, kwargs), queries)
+        outcomes |= zip(good, results, strict=True)
         await asyncio.gather(*_ended(runs, outcomes))
         return _returned(outcomes, return_exceptions)
 
@@ -160,13 +160,13 @@ class BatchRetriever(BaseRetriever):
         """Return one run (or its awaitable) per query, started as ``BaseRetriever.invoke`` starts it."""
         return [
             manager.configure(
-                inheritable_callbacks=each.get("callbacks"),
-                inheritable_tags=each.get("tags"),
+                inheritable_callbacks=run_config.get("callbacks"),
+                inheritable_tags=run_config.get("tags"),
                 local_tags=self.tags,
-                inheritable_metadata={**(each.get("metadata") or {}), **self._get_ls_params(**kwargs)},
+                inheritable_metadata={**(run_config.get("metadata") or {}), **self._get_ls_params(**kwargs)},
                 local_metadata=self.metadata,
-            ).on_retriever_start(None, query, name=each.get("run_name") or self.get_name(), run_id=each.get("run_id"))
-            for query, each in zip(inputs, get_config_list(config, len(inputs)), strict=True)
+            ).on_retriever_start(None, query, name=run_config.get("run_name") or self.get_name(), run_id=run_config.get("run_id"))
+            for query, run_config in zip(inputs, get_config_list(config, len(inputs)), strict=True)
         ]
 
 
@@ -206,8 +206,8 @@ def _ended(runs: Sequence[Any], outcomes: Mapping[int, Any]) -> list[Any]:
 
 
 def _returned(outcomes: Mapping[int, Any], return_exceptions: bool) -> list[Any]:
-    listed = [outcomes[place] for place in sorted(outcomes)]
-    failed = [outcome for outcome in listed if isinstance(outcome, BaseException)]
-    if failed and not return_exceptions:
-        raise failed[0]
-    return listed
+    results = [outcomes[place] for place in sorted(outcomes)]
+    errors = [outcome for outcome in results if isinstance(outcome, BaseException)]
+    if errors and not return_exceptions:
+        raise errors[0]
+    return results

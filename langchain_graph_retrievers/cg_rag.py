@@ -58,20 +58,20 @@ def create_cg_rag_chain(
     >>> chain.invoke({"input": "What does a loom do?"})["answer"]
     'It weaves.'
     """
-    wanted = {"context", "input"}
+    names = {"context", "input"}
     template = ChatPromptTemplate.from_template(_PROMPT) if prompt is None else prompt
-    if not wanted <= set(template.input_variables):
-        raise InvalidArgumentError(f"The prompt has the variables {sorted(template.input_variables)}; expected {sorted(wanted)}.")
+    if not names <= set(template.input_variables):
+        raise InvalidArgumentError(f"The prompt has the variables {sorted(template.input_variables)}; expected {sorted(names)}.")
 
     if isinstance(retriever, GraphRetriever):
         retriever = retriever.model_copy(update={"provenance": True})
 
-    def question(given: dict[str, Any]) -> str:
-        return str(given["input"])
+    def question(values: dict[str, Any]) -> str:
+        return str(values["input"])
 
-    def context(given: dict[str, Any]) -> str:
-        documents: list[Document] = given["documents"]
-        return to_context(documents, question(given), llm if summarize else None)
+    def context(values: dict[str, Any]) -> str:
+        documents: list[Document] = values["documents"]
+        return to_context(documents, question(values), llm if summarize else None)
 
     return (
         RunnablePassthrough.assign(documents=RunnableLambda(question) | retriever)

@@ -46,8 +46,8 @@ class _GraphCompressor(CheckedFields, BaseDocumentCompressor):
         Equal scores keep the input order. A repeated document id counts once, at its first place. `callbacks` is ignored: no
         child run is started.
         """
-        ranked = self._ranked(documents, [as_node(document) for document in documents], query)
-        return [with_relevance(documents[place], score) for place, score in ranked[: self.top_n]]
+        pairs = self._ranked(documents, [as_node(document) for document in documents], query)
+        return [with_relevance(documents[place], score) for place, score in pairs[: self.top_n]]
 
 
 class GRankerCompressor(_GraphCompressor):
@@ -170,12 +170,12 @@ class GRAGCompressor(_GraphCompressor):
                 raise MissingSignalError("GRAGCompressor has nothing to embed with; pass embedding= or index=.")
             if self.top_n is not None:
                 positive("top_n", self.top_n)
-            given = self.index.embedding if self.embedding is None else self.embedding
-            if given is None:
+            model = self.index.embedding if self.embedding is None else self.embedding
+            if model is None:
                 raise MissingSignalError("The index has no embedding model for questions; pass embedding=.")
-            cached = CachedEmbedding(given)
-            check_same_model(None if self.embedding is None else self.index, cached)
-            self.embedding = cached
+            embedding = CachedEmbedding(model)
+            check_same_model(None if self.embedding is None else self.index, embedding)
+            self.embedding = embedding
             self._reranker = grag_reranker(
                 self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=self.embedding.name
             )

@@ -61,8 +61,8 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         _logger.info("Notes on the search: %s.", "; ".join(hits.notes))
     documents = []
     for hit in hits:
-        added = _provenance(hit, hits.notes) if provenance else _own(hit)
-        documents.append(Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, added)))
+        fields = _provenance(hit, hits.notes) if provenance else _own(hit)
+        documents.append(Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, fields)))
     return documents
 
 
@@ -70,22 +70,22 @@ def _own(hit: Hit) -> dict[str, Any]:
     """Return what a document has besides the metadata of its node or edge, independent of the query."""
     if hit.kind != "node":
         return {"kind": hit.kind, "path": hit.path.to_dict()}
-    added = {} if not hit.type or "type" in hit.metadata else {"type": hit.type}
+    fields = {} if not hit.type or "type" in hit.metadata else {"type": hit.type}
     # The headings that a splitter wrote are already in the metadata.
     if hit.title and "title" not in hit.metadata and hit.title != heading_title(hit.metadata):
-        return {"title": hit.title, **added}
-    return added
+        return {"title": hit.title, **fields}
+    return fields
 
 
 def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
-    added = {"score": hit.score, **plain_provenance(hit, notes)}
+    fields = {"score": hit.score, **plain_provenance(hit, notes)}
     if hit.metadata.get("kind") in ("chain", "fact"):
-        added["kind"] = hit.kind
+        fields["kind"] = hit.kind
     if hit.kind == "node":
         for name, value in (("title", hit.title), ("type", hit.type)):
             if _word(hit.metadata, name) != value:
-                added[f"node_{name}" if {name, f"node_{name}"} & hit.metadata.keys() else name] = value
-    return added
+                fields[f"node_{name}" if {name, f"node_{name}"} & hit.metadata.keys() else name] = value
+    return fields
 
 
 def _word(metadata: Mapping[str, Any], name: str) -> str:
@@ -143,11 +143,11 @@ def _hit(document: Document) -> Hit:
     )
 
 
-def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `metadata` with the entries of `added`; a value that is replaced is kept as ``original_<name>``."""
-    kept: dict[str, Any] = copied(dict(metadata))
-    moved = {f"original_{name}": kept[name] for name in added if name in kept} if added else {}
-    return kept | moved | dict(added)
+def with_metadata(metadata: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `metadata` with the entries of `fields`; a value that is replaced is kept as ``original_<name>``."""
+    values: dict[str, Any] = copied(dict(metadata))
+    originals = {f"original_{name}": values[name] for name in fields if name in values} if fields else {}
+    return values | originals | dict(fields)
 
 
 def with_relevance(document: Document, score: float) -> Document:
@@ -157,8 +157,8 @@ def with_relevance(document: Document, score: float) -> Document:
 
 def as_node(document: Document) -> Node:
     """Return a document as a node of the engine, with a title from its metadata or headings; a document without an id gets one."""
-    held = document.metadata.get("title")
-    title = (held if isinstance(held, str) else "") or heading_title(document.metadata)
+    value = document.metadata.get("title")
+    title = (value if isinstance(value, str) else "") or heading_title(document.metadata)
     return Node(document.id or str(uuid4()), document.page_content, title, metadata=document.metadata)
 
 
@@ -168,8 +168,8 @@ class _HitPrompt(PromptTemplate):
     def format(self, **kwargs: Any) -> str:
         path, score = kwargs.get("path"), kwargs.get("score")
         if isinstance(path, Mapping):
-            known = NodePath.from_dict(path)
-            kwargs["path"] = known.text if known else str(path)
+            node_path = NodePath.from_dict(path)
+            kwargs["path"] = node_path.text if node_path else str(path)
         if isinstance(score, float):
             kwargs["score"] = f"{score:.4g}"
         return super().format(**kwargs)

@@ -13,13 +13,13 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.given import check_options
 
 
-def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str], system: Any = None) -> None:
+def check_fields(owner: str, fields: Mapping[str, Any], names: Collection[str], system: Any = None) -> None:
     """Raise UnexpectedArgumentError for an unknown field; entries of ``search_kwargs`` count as fields."""
-    held = given.get("search_kwargs")
-    if "search_kwargs" not in known and isinstance(held, Mapping):
-        entries = ", ".join(f"{name}={shown(value)}" for name, value in held.items())
+    options = fields.get("search_kwargs")
+    if "search_kwargs" not in names and isinstance(options, Mapping):
+        entries = ", ".join(f"{name}={shown(value)}" for name, value in options.items())
         raise UnexpectedArgumentError(f"{owner} does not take 'search_kwargs'; pass its entries by themselves: {entries or 'k=4'}.")
-    check_options(owner, given, known, system)
+    check_options(owner, fields, names, system)
 
 
 class CheckedFields(BaseModel):
@@ -42,5 +42,5 @@ class CheckedFields(BaseModel):
         for name, value in state["__dict__"].items():
             # An engine retriever holds an index too, which is large; an index checks its own models.
             parts = {name: value} if name != "retriever" else getattr(value, "__dict__", {})
-            check_pickle(type(self).__name__, {part: held for part, held in parts.items() if not isinstance(held, GraphIndex)})
+            check_pickle(type(self).__name__, {part: item for part, item in parts.items() if not isinstance(item, GraphIndex)})
         return state

@@ -162,8 +162,8 @@ class GraphRetriever(CheckedFields, BatchRetriever):
             """Check the fields: pydantic checks their types, the engine their values."""
             system = self._system(fields.get("system"))
             # Pydantic says what other fields there are.
-            own = fields.keys() & getattr(system, "__dataclass_fields__", {}).keys()
-            check_options(type(self).__name__, own, type(self).model_fields, system)
+            names = fields.keys() & getattr(system, "__dataclass_fields__", {}).keys()
+            check_options(type(self).__name__, names, type(self).model_fields, system)
             super().__init__(**fields | ({"system": system} if "system" in fields else {}))
             if self.k is not None:
                 positive("k", self.k)
@@ -182,8 +182,8 @@ class GraphRetriever(CheckedFields, BatchRetriever):
 
     def configurable_fields(self, **fields: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
         """Return this retriever with fields that a call configures, as for every runnable; schemas show a system by its text."""
-        made: Any = super().configurable_fields(**fields)
-        return _Configured(default=made.default, fields=made.fields)
+        result: Any = super().configurable_fields(**fields)
+        return _Configured(default=result.default, fields=result.fields)
 
     @field_serializer("system")
     def _text_of_system(self, system: SystemLike | None) -> str | None:
@@ -192,9 +192,9 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     @property
     def engine(self) -> RetrieverProtocol:
         """The engine retriever for the present fields, for hits with their paths; the same for equal fields."""
-        system, *others = _PARTS(self)
+        system, *rest = _PARTS(self)
         # A text and the system that it names are equal.
-        key = read_system(system) if isinstance(system, (str, Mapping)) else system, *others
+        key = read_system(system) if isinstance(system, (str, Mapping)) else system, *rest
         return self.engines.get(_key(key), self._engine)
 
     def _engine(self) -> Any:
@@ -202,9 +202,9 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         cls, system = type(self), self._system(self.system)
         options = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
         if (self.index is None) == (self.retriever is None):
-            given = "neither" if self.index is None else "both"
+            description = "neither" if self.index is None else "both"
             raise InvalidArgumentError(
-                f"{cls.__name__} takes either index=, with system= for another than the default, or retriever=; got {given}."
+                f"{cls.__name__} takes either index=, with system= for another than the default, or retriever=; got {description}."
             )
         if self.index is not None:
             return Retriever(self.index, system, **options)
@@ -214,9 +214,9 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         return with_options(self.retriever, options)
 
     @classmethod
-    def _system(cls, given: Any) -> Any:
+    def _system(cls, value: Any) -> Any:
         """Return the system that is meant, or that of the class; InvalidArgumentError for another kind than that of the class."""
-        return given_system(cls.__name__, given, cls.model_fields["system"].default)
+        return given_system(cls.__name__, value, cls.model_fields["system"].default)
 
     @classmethod
     def from_documents(
@@ -297,40 +297,40 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         """
         if "vectors" in options:
             raise UnexpectedArgumentError("from_vectorstore takes the vectors of the store; from_documents takes vectors=.")
-        stored = read_store(store)
+        contents = read_store(store)
         if embedding is None:
             embedding = getattr(store, "embeddings", None)
-        given: dict[str, Any] = {**options, "vectors": stored.vectors}
+        arguments: dict[str, Any] = {**options, "vectors": contents.vectors}
         try:
-            given["metric"] = options.get("metric") or stored.index_metric(type(store).__name__)
+            arguments["metric"] = options.get("metric") or contents.index_metric(type(store).__name__)
         except InvalidArgumentError:
-            if not isinstance(cls._system(given.get("system")), BM25):
+            if not isinstance(cls._system(arguments.get("system")), BM25):
                 raise
             # Only words are searched.
-            given["vectors"] = embedding = None
-        return cls._built(GraphIndex.from_documents, stored.documents, given, edges=edges, embedding=embedding)
+            arguments["vectors"] = embedding = None
+        return cls._built(GraphIndex.from_documents, contents.documents, arguments, edges=edges, embedding=embedding)
 
     @classmethod
-    def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
-        own = cls.model_fields.keys() - {"index", "retriever", *cls.unlisted}
+    def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **arguments: Any) -> Self:
+        names = cls.model_fields.keys() - {"index", "retriever", *cls.unlisted}
         # Checked before an index is built.
-        check_fields(cls.__name__, options, own | keywords_of(build, GraphIndex.from_graph), cls._system(options.get("system")))
-        index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
-        made = cls(index=index, **{name: value for name, value in options.items() if name in own})
+        check_fields(cls.__name__, options, names | keywords_of(build, GraphIndex.from_graph), cls._system(options.get("system")))
+        index = build(items, **arguments, **{name: value for name, value in options.items() if name not in names})
+        retriever = cls(index=index, **{name: value for name, value in options.items() if name in names})
         if options.get("relevance") is not None:
-            tell_unused_relevance(made.engine)
-        return made
+            tell_unused_relevance(retriever.engine)
+        return retriever
 
-    def _engine_call(self, count: int, vector: Any = None, **given: Any) -> tuple[RetrieverProtocol, dict[str, Any]]:
+    def _engine_call(self, count: int, vector: Any = None, **arguments: Any) -> tuple[RetrieverProtocol, dict[str, Any]]:
         """Return the engine retriever for a call, and the keywords of its ``retrieve_batch`` for some queries."""
-        if "vectors" in given:
+        if "vectors" in arguments:
             raise UnexpectedArgumentError("A call does not take 'vectors'; pass the vector of its query as vector=.")
-        if given.get("scope") is not None and self.scope is not None:
+        if arguments.get("scope") is not None and self.scope is not None:
             raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
         engine, options = self.engine, {}
         keywords: dict[str, Any] = {"k": self.k, "filter": self.filter, "scope": self.scope}
         keywords |= {"seed_filter": self.seed_filter, "traversal_filter": self.traversal_filter}
-        for name, value in given.items():
+        for name, value in arguments.items():
             if name in keywords:
                 keywords[name] = keywords[name] if value is None else value
             elif name in _OPTIONS and name not in engine.inputs:

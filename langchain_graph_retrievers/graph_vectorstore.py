@@ -78,11 +78,11 @@ class GraphVectorStore(VectorStore):
         names = [document.id for document in documents] if ids is None else list(ids)
         if len(names) != len(documents):
             raise InvalidArgumentError(f"ids has {len(names)} entries for {len(documents)} documents; pass one id per document.")
-        named = [name or str(uuid4()) for name in names]
+        new_ids = [name or str(uuid4()) for name in names]
         # Of documents with the same id, the last is kept, as in LangChain's stores.
-        latest = {name: doc.model_copy(update={"id": name}) for name, doc in zip(named, documents, strict=True)}
+        latest = {name: doc.model_copy(update={"id": name}) for name, doc in zip(new_ids, documents, strict=True)}
         self.store.update(upsert=list(latest.values()))
-        return named
+        return new_ids
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
         """Delete documents and their edges; ids that are not in the store are skipped. Return True."""
@@ -173,8 +173,8 @@ class GraphVectorStore(VectorStore):
         if not isinstance(index.dense, DenseIndex):
             raise MissingSignalError(f"A {type(index.dense).__name__} does not give its vectors; use search_type='similarity'.")
         vectors = index.dense.taken(torch.tensor([index.graph.row(hit.id) for hit in hits], dtype=torch.int64)).tolist()
-        chosen = maximal_marginal_relevance(np.array(embedding, dtype=np.float32), vectors, lambda_mult, k)
-        return to_documents(Hits((hits[place] for place in chosen), hits.notes))
+        places = maximal_marginal_relevance(np.array(embedding, dtype=np.float32), vectors, lambda_mult, k)
+        return to_documents(Hits((hits[place] for place in places), hits.notes))
 
     def _model(self, purpose: str) -> Embedding:
         if self.store.embedding is None:
@@ -199,9 +199,9 @@ class GraphVectorStore(VectorStore):
         """Return a store of texts in a new folder; `options` are keywords of :class:`~graph_retrievers.index.IndexStore`."""
         if folder is None:
             raise InvalidArgumentError("from_texts needs folder=, where the index is kept.")
-        made = cls(IndexStore(folder, embedding=embedding, **options))
-        made.add_texts(texts, metadatas, ids=ids)
-        return made
+        result = cls(IndexStore(folder, embedding=embedding, **options))
+        result.add_texts(texts, metadatas, ids=ids)
+        return result
 
 
 def _relevant(hits: Hits) -> list[tuple[Document, float]]:

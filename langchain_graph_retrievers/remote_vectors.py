@@ -52,8 +52,8 @@ class LangChainVectors:
         self._by_ids = getattr(store, "vectors_by_ids", None)
         self._in_chroma = callable(get := getattr(store, "get", None)) and "include" in signature(get).parameters
         if not self._by_ids and all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")):
-            held: Any = store
-            self._qdrant = QdrantVectors(held.client, held.collection_name, name=held.vector_name or "")
+            qdrant: Any = store
+            self._qdrant = QdrantVectors(qdrant.client, qdrant.collection_name, name=qdrant.vector_name or "")
         if not (self._qdrant or self._by_ids or self._in_chroma or isinstance(store, InMemoryVectorStore)):
             raise InvalidArgumentError(
                 f"{type(store).__name__} is not a store that gives vectors by id. InMemoryVectorStore, Qdrant and Chroma are; "
@@ -65,20 +65,20 @@ class LangChainVectors:
 
         InMemoryVectorStore, Qdrant and Chroma support this; other stores raise InvalidArgumentError.
         """
-        made = copy(self)
+        part = copy(self)
         if self._qdrant:
-            made._qdrant = self._qdrant.within(ids)
+            part._qdrant = self._qdrant.within(ids)
         elif isinstance(self.store, InMemoryVectorStore):
-            kept = frozenset(ids)
-            made._among = {"filter": lambda document: document.id in kept}
+            id_set = frozenset(ids)
+            part._among = {"filter": lambda document: document.id in id_set}
         elif self._in_chroma:
-            made._among = {"ids": list(ids)}
+            part._among = {"ids": list(ids)}
         else:
             raise InvalidArgumentError(
                 f"{type(self.store).__name__} cannot be searched in a scope: LangChain has no search among some ids. "
                 "InMemoryVectorStore, Qdrant and Chroma can be."
             )
-        return made
+        return part
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first."""
@@ -99,5 +99,5 @@ class LangChainVectors:
             return self._by_ids(ids)  # type: ignore[no-any-return]
         if isinstance(self.store, InMemoryVectorStore):
             return {name: self.store.store[name]["vector"] for name in ids if name in self.store.store}
-        found = self.store.get(ids=list(ids), include=["embeddings"])
-        return dict(zip(found["ids"], found["embeddings"], strict=True))
+        records = self.store.get(ids=list(ids), include=["embeddings"])
+        return dict(zip(records["ids"], records["embeddings"], strict=True))

@@ -47,7 +47,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
         """Return the tools ``search``, ``read``, ``neighbors`` and ``explain``."""
         engine: Any = self.retriever.engine if isinstance(self.retriever, GraphRetriever) else self.retriever
         tools = GraphTools(engine, max_characters=self.max_characters, max_items=self.max_items)
-        made: list[Any] = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
+        functions: list[Any] = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
         return [
             _Tool.from_function(
                 _of_one(function),
@@ -55,7 +55,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
                 response_format="content_and_artifact",
                 handle_tool_error=True,
             )
-            for function in made
+            for function in functions
         ]
 
 
@@ -69,7 +69,7 @@ class _Tool(StructuredTool):
 
 def _of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
     @wraps(function)
-    def call(given: Any) -> Any:
-        return function(given) if isinstance(given, str) else function(**given)
+    def call(value: Any) -> Any:
+        return function(value) if isinstance(value, str) else function(**value)
 
     return call

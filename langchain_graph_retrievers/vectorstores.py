@@ -64,10 +64,10 @@ def read_store(store: Any) -> Stored:
         rows, metric = list(store.store.values()), "cosine"
         documents = [Document(row["text"], id=row["id"], metadata=row["metadata"]) for row in rows]
         vectors = [row.get("vector") for row in rows]
-    elif (held := store_table(store)) is not None:
-        found = held.rows()
-        documents = [Document(row.text, id=row.id, metadata=row.metadata) for row in found]
-        vectors, metric = [row.vector for row in found], held.metric
+    elif (table := store_table(store)) is not None:
+        table_rows = table.rows()
+        documents = [Document(row.text, id=row.id, metadata=row.metadata) for row in table_rows]
+        vectors, metric = [row.vector for row in table_rows], table.metric
     elif all(hasattr(store, part) for part in ("docstore", "index", "index_to_docstore_id")):
         documents, vectors = _faiss_documents(store), faiss_vectors(store.index)
         # Not the distance strategy of the store, by which it turns scores into relevance.

@@ -77,9 +77,9 @@ class CGRAGQueryEngine(BaseQueryEngine):
             from llama_index.core import Settings
 
             llm = Settings.llm
-        wanted = {"context_str", "query_str"}
-        if prompt is not None and not wanted <= set(prompt.template_vars):
-            raise InvalidArgumentError(f"The prompt has the variables {sorted(prompt.template_vars)}; expected {sorted(wanted)}.")
+        names = {"context_str", "query_str"}
+        if prompt is not None and not names <= set(prompt.template_vars):
+            raise InvalidArgumentError(f"The prompt has the variables {sorted(prompt.template_vars)}; expected {sorted(names)}.")
         self.retriever, self.summarize, self._llm, self._prompt = retriever, summarize, llm, prompt or _PROMPT
         super().__init__(callback_manager)
 

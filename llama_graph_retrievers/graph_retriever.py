@@ -153,8 +153,8 @@ class GraphRetriever(BaseRetriever):
         objects = index_objects(objects)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         # Not copied: an index of LlamaIndex adds to its own.
-        own = {node.index_id: node.obj for node in objects if node.obj is not None}
-        self.object_map = cast(dict[str, Any], ChainMap(own, {} if object_map is None else object_map))
+        by_id = {node.index_id: node.obj for node in objects if node.obj is not None}
+        self.object_map = cast(dict[str, Any], ChainMap(by_id, {} if object_map is None else object_map))
         value = getattr(engine, "system", None)
         self.system = value if isinstance(value, System) else None
         self.similarity_top_k = engine.k if similarity_top_k is None else similarity_top_k
@@ -300,11 +300,11 @@ class GraphRetriever(BaseRetriever):
             # Of the objects of nodes that were given to the index.
             options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.theirs._object_map)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
-        made = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
-        retriever = cls(made, value, embed_model=embed_model, nodes=source.originals, **options)
-        retriever._search = replace(retriever._search, followed=source.followed(made, title_key, embed_model))
+        graph_index = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
+        retriever = cls(graph_index, value, embed_model=embed_model, nodes=source.originals, **options)
+        retriever._search = replace(retriever._search, followed=source.followed(graph_index, title_key, embed_model))
         if source.theirs is not None and edges is None and retriever.engine.operator.walks:
-            tell_lost_edges(source.theirs.vector_store, made.graph)
+            tell_lost_edges(source.theirs.vector_store, graph_index.graph)
         if relevance is not None:
             tell_unused_relevance(retriever.engine)
         return retriever
@@ -340,15 +340,15 @@ class GraphRetriever(BaseRetriever):
             What ``retrieve`` returns for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
         bundles = batch_started(queries)
-        found = zip(bundles, self._present().nodes(bundles, self._similarity_top_k, inputs), strict=True)
-        return batch_ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
+        pairs = zip(bundles, self._present().nodes(bundles, self._similarity_top_k, inputs), strict=True)
+        return batch_ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in pairs])
 
     @dispatcher.span
     async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return what :meth:`retrieve_batch` returns, without blocking the event loop."""
         bundles = batch_started(queries)
-        found = zip(bundles, await (await self._apresent()).anodes(bundles, self._similarity_top_k, inputs), strict=True)
-        return batch_ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
+        pairs = zip(bundles, await (await self._apresent()).anodes(bundles, self._similarity_top_k, inputs), strict=True)
+        return batch_ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in pairs])
 
 
 def _keywords(*functions: Callable[..., Any]) -> set[str]:

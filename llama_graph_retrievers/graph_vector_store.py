@@ -144,11 +144,11 @@ class GraphVectorStore(BasePydanticVectorStore):
         vectors = (
             dense.taken(torch.tensor(rows, dtype=torch.int64)).tolist() if isinstance(dense, DenseIndex) else [None] * len(rows)
         )
-        found = []
+        nodes = []
         for n, vector in zip((index.graph.node(row).shown() for row in rows), vectors, strict=True):
             hit = Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin)
-            found.append(node_of(hit).model_copy(update={"embedding": vector}))
-        return found
+            nodes.append(node_of(hit).model_copy(update={"embedding": vector}))
+        return nodes
 
     async def aget_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return what :meth:`get_nodes` returns, without blocking the event loop."""
@@ -194,19 +194,19 @@ class GraphVectorStore(BasePydanticVectorStore):
 
 def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilters | None) -> list[int]:
     """Return the rows, in order, of the nodes with the given ids (None for all) that pass the filters."""
-    passed = None if filters is None else filter_mask(graph, engine_filter(filters, graph))
+    mask = None if filters is None else filter_mask(graph, engine_filter(filters, graph))
     if node_ids is None:
-        return list(range(len(graph))) if passed is None else passed.nonzero().flatten().tolist()
-    return sorted(row for row in {graph.row(name) for name in node_ids if name in graph} if passed is None or passed[row])
+        return list(range(len(graph))) if mask is None else mask.nonzero().flatten().tolist()
+    return sorted(row for row in {graph.row(name) for name in node_ids if name in graph} if mask is None or mask[row])
 
 
 def _asked(graph: CorpusGraph, query: VectorStoreQuery) -> Tensor | None:
     """Return which nodes a query may find: Tensor, shape [N], bool, or None for all."""
     if not (query.node_ids or query.doc_ids or query.filters):
         return None
-    chosen = torch.zeros(len(graph), dtype=torch.bool)
-    chosen[_rows(graph, query.node_ids or None, query.filters)] = True
+    mask = torch.zeros(len(graph), dtype=torch.bool)
+    mask[_rows(graph, query.node_ids or None, query.filters)] = True
     if query.doc_ids:
-        columns, wanted = zip(graph.ids, graph.metadata, graph.origins, strict=True), set(query.doc_ids)
-        chosen &= torch.tensor([node_source(*column) in wanted for column in columns])
-    return chosen
+        columns, sources = zip(graph.ids, graph.metadata, graph.origins, strict=True), set(query.doc_ids)
+        mask &= torch.tensor([node_source(*column) in sources for column in columns])
+    return mask

@@ -60,27 +60,27 @@ def _joined(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, An
 
 
 def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
-    key, operator, wanted = part.key, part.operator, part.value
-    if operator in _LISTS and not isinstance(wanted, list):
-        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {shown(wanted)}.")
-    if operator in _TEXTS and not isinstance(wanted, str):
-        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a string, got {shown(wanted)}.")
+    key, operator, value = part.key, part.operator, part.value
+    if operator in _LISTS and not isinstance(value, list):
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {shown(value)}.")
+    if operator in _TEXTS and not isinstance(value, str):
+        raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a string, got {shown(value)}.")
     if operator == FilterOperator.IS_EMPTY:
         return {"$or": [{key: {"$exists": False}}, {key: {"$in": ["", []]}}]}
     if operator == FilterOperator.TEXT_MATCH_INSENSITIVE:
-        return _insensitive(key, str(wanted), graph)
+        return _insensitive(key, str(value), graph)
     if operator in (FilterOperator.ANY, FilterOperator.ALL):
-        held = [{key: {"$contains": one}} for one in wanted]  # type: ignore[union-attr]
-        return {"$or": held} if operator == FilterOperator.ANY else {"$and": [{key: {"$exists": True}}, *held]}
+        conditions = [{key: {"$contains": one}} for one in value]  # type: ignore[union-attr]
+        return {"$or": conditions} if operator == FilterOperator.ANY else {"$and": [{key: {"$exists": True}}, *conditions]}
     if operator not in _SAME:
         raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}.")
-    if wanted is None and operator in (FilterOperator.EQ, FilterOperator.NE):
+    if value is None and operator in (FilterOperator.EQ, FilterOperator.NE):
         # None equals no field, not even one that is missing.
         return {key: {"$in" if operator == FilterOperator.EQ else "$nin": []}}
-    return {key: {_SAME[operator]: wanted}}
+    return {key: {_SAME[operator]: value}}
 
 
-def _insensitive(key: str, wanted: str, graph: CorpusGraph | None) -> dict[str, Any]:
+def _insensitive(key: str, text: str, graph: CorpusGraph | None) -> dict[str, Any]:
     """Return the nodes whose field contains a text, ignoring case."""
     if graph is None:
         raise InvalidArgumentError(
@@ -88,4 +88,4 @@ def _insensitive(key: str, wanted: str, graph: CorpusGraph | None) -> dict[str, 
             "or pass a filter that it reads itself."
         )
     values = ((node, look_up(metadata, key)) for node, metadata in zip(graph.ids, graph.metadata, strict=True))
-    return {"$id": {"$in": {node for node, value in values if isinstance(value, str) and wanted.lower() in value.lower()}}}
+    return {"$id": {"$in": {node for node, value in values if isinstance(value, str) and text.lower() in value.lower()}}}

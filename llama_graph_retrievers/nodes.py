@@ -60,21 +60,21 @@ class NodeLookup:
         return None if gone else self._store.get_document(node, raise_error=False)
 
 
-def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
+def annotated(node: BaseNode, fields: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node with additional metadata that are hidden from embedding models and language models."""
     hidden = {
-        name: list(dict.fromkeys([*getattr(node, name), *added]))
+        name: list(dict.fromkeys([*getattr(node, name), *fields]))
         for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     }
-    return node.model_copy(update={"metadata": copied(node.metadata) | dict(added), **hidden})
+    return node.model_copy(update={"metadata": copied(node.metadata) | dict(fields), **hidden})
 
 
-def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
-    """Return a copy of a node for which :func:`provenance` returns `said`; it has the hash of the node."""
+def with_provenance(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
+    """Return a copy of a node for which :func:`provenance` returns `values`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
-    own = {name: copied(getattr(node, name)) for name in names}
+    fields = {name: copied(getattr(node, name)) for name in names}
     # Not metadata: LlamaIndex distinguishes nodes by a hash of these, and one node found in two ways would count as two.
-    return node.model_copy(update={**own, "provenance": dict(said)})
+    return node.model_copy(update={**fields, "provenance": dict(values)})
 
 
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
@@ -92,24 +92,24 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     >>> provenance(hit)["operator"], hit.node.metadata
     ('BM25Search', {})
     """
-    said = getattr(hit.node if isinstance(hit, NodeWithScore) else hit, "provenance", None)
-    return said if isinstance(said, dict) else {}
+    values = getattr(hit.node if isinstance(hit, NodeWithScore) else hit, "provenance", None)
+    return values if isinstance(values, dict) else {}
 
 
-def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
+def scored_nodes(hits: Hits, by_id: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
     """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node can carry them.
 
-    `known` has the original nodes of some ids, of which copies are returned; other nodes are made from their hits. Nodes with an
+    `by_id` has the original nodes of some ids, of which copies are returned; other nodes are made from their hits. Nodes with an
     id in `gone` are left out. With `say`, :func:`provenance` returns how each was found.
     """
     if not hits:
         tell_nothing_found(hits.notes)
-    found = []
+    nodes = []
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
-        node = known.get(hit.id) if hit.kind == "node" else None
-        said = plain_provenance(hit, hits.notes) if say else {}
-        found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said), score=hit.score))
-    return found
+        node = by_id.get(hit.id) if hit.kind == "node" else None
+        values = plain_provenance(hit, hits.notes) if say else {}
+        nodes.append(NodeWithScore(node=with_provenance(node or node_of(hit), values), score=hit.score))
+    return nodes
 
 
 def tell_nothing_found(notes: Sequence[str]) -> None:
@@ -167,13 +167,13 @@ def to_context(
 
 
 def _hit(scored: NodeWithScore) -> Hit:
-    node, metadata, said = scored.node, scored.node.metadata, provenance(scored)
-    path = NodePath.from_dict(said.get("path")) or NodePath((node.node_id,))
+    node, metadata, values = scored.node, scored.node.metadata, provenance(scored)
+    path = NodePath.from_dict(values.get("path")) or NodePath((node.node_id,))
     # The path to a passage of a property graph ends at what was extracted from it.
-    own = path.titles and path.nodes[-1] == node.node_id
-    title, type_ = path.titles[-1] if own else node_title(metadata), metadata.get("node_type", metadata.get("type"))
-    found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
-    near = plain_context(said.get("context"))
+    at_end = path.titles and path.nodes[-1] == node.node_id
+    title, type_ = path.titles[-1] if at_end else node_title(metadata), metadata.get("node_type", metadata.get("type"))
+    hit = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(values.get("operator", "")), path)
+    near = plain_context(values.get("context"))
     # The first words of the text replace a title on paths only.
-    title = "" if title == label(node.node_id, "", found.text) else title
-    return replace(found, title=title, type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)
+    title = "" if title == label(node.node_id, "", hit.text) else title
+    return replace(hit, title=title, type=str(type_ or ""), kind=str(values.get("kind", "node")), context=near)

@@ -88,14 +88,14 @@ class _GraphPostprocessor(BaseNodePostprocessor):
             first: dict[str, NodeWithScore] = {}
             for scored in nodes:
                 first.setdefault(scored.node.node_id, scored)
-            given = list(first.values())
-            ranked = [self._scored(given[place], score) for place, score in self._ranked(given, query_bundle)[: self.top_n]]
-            event.on_end(payload={EventPayload.NODES: ranked})
-        dispatcher.event(ReRankEndEvent(nodes=ranked))
-        return ranked
+            distinct = list(first.values())
+            results = [self._scored(distinct[place], score) for place, score in self._ranked(distinct, query_bundle)[: self.top_n]]
+            event.on_end(payload={EventPayload.NODES: results})
+        dispatcher.event(ReRankEndEvent(nodes=results))
+        return results
 
-    def _scored(self, given: NodeWithScore, score: float) -> NodeWithScore:
-        node = annotated(given.node, {"retrieval_score": given.score}) if self.keep_retrieval_score else given.node
+    def _scored(self, hit: NodeWithScore, score: float) -> NodeWithScore:
+        node = annotated(hit.node, {"retrieval_score": hit.score}) if self.keep_retrieval_score else hit.node
         return NodeWithScore(node=node, score=score)
 
     @property
@@ -122,8 +122,8 @@ class _GraphPostprocessor(BaseNodePostprocessor):
     def __repr__(self) -> str:
         """Return the values, and the classes of the other arguments."""
         objects = {name: type(value).__name__ for name, value in self._objects.items()}
-        shown = {name for name, field in type(self).model_fields.items() if not field.exclude and name not in objects}
-        values = {name: repr(value) for name, value in self._arguments.items() if name in shown} | objects
+        names = {name for name, field in type(self).model_fields.items() if not field.exclude and name not in objects}
+        values = {name: repr(value) for name, value in self._arguments.items() if name in names} | objects
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -261,8 +261,8 @@ class GRAGPostprocessor(_GraphPostprocessor):
             super().__init__(**fields)
             self._embedding = None if self.embed_model is None else CachedEmbedding(self.embed_model)
             check_same_model(self.index, self._embedding)
-            known = getattr(self._known_model(), "name", None)
-            self._reranker = grag_reranker(self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=known)
+            name = getattr(self._known_model(), "name", None)
+            self._reranker = grag_reranker(self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=name)
 
     def _known_model(self) -> Any:
         return self._embedding if self._embedding is not None or self.index is None else self.index.embedding
@@ -325,10 +325,10 @@ class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
         return cls.__name__
 
     def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None) -> list[NodeWithScore]:
-        told = [(node, provenance(node).get("similarity")) for node in nodes]
-        if nodes and all(value is None for _, value in told):
+        pairs = [(node, provenance(node).get("similarity")) for node in nodes]
+        if nodes and all(value is None for _, value in pairs):
             raise InvalidArgumentError(
                 f"None of the {len(nodes)} nodes tells its similarity; expected nodes of a retriever that compares vectors, with "
                 "provenance=True. BM25 does not."
             )
-        return [node for node, value in told if value is not None and value >= self.similarity_cutoff]
+        return [node for node, value in pairs if value is not None and value >= self.similarity_cutoff]

@@ -137,10 +137,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         callback_manager: CallbackManager | None = None,
         **options: Unpack[CommonOptions],
     ) -> None:
-        chosen: SpreadingActivation = given_system(type(self).__name__, system, self.system)
-        self.system = chosen
-        own = keywords_of(SpreadingActivationPGRetriever.__init__)
-        check_options(type(self).__name__, options, own | CommonOptions.__optional_keys__, chosen)
+        activation: SpreadingActivation = given_system(type(self).__name__, system, self.system)
+        self.system = activation
+        keywords = keywords_of(SpreadingActivationPGRetriever.__init__)
+        check_options(type(self).__name__, options, keywords | CommonOptions.__optional_keys__, activation)
         if index is not None and not isinstance(index, GraphIndex):
             raise InvalidArgumentError(f"index= takes a GraphIndex, got {type(index).__name__}; a PropertyGraphIndex goes first.")
         if index is not None and vector_store is not None:
@@ -160,10 +160,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             names = {node.id for node in nodes} - passages
             if not names:
                 raise EmptyGraphError(f"The property graph has no entities, of which this retriever finds the facts; {_INSTEAD}.")
-            held = {} if vector_store is None else entity_vectors(vector_store)
+            vectors = {} if vector_store is None else entity_vectors(vector_store)
             index = GraphIndex.from_nodes(
                 [
-                    node if node.embedding is not None else replace(node, embedding=held.get(node.id))
+                    node if node.embedding is not None else replace(node, embedding=vectors.get(node.id))
                     for node in nodes
                     if node.id in names
                 ],
@@ -173,10 +173,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                 metric="cosine",
             )
         options.setdefault("backfill", False)
-        self.engine = Retriever(index, chosen, k=similarity_top_k, **options)
+        self.engine = Retriever(index, activation, k=similarity_top_k, **options)
         self._model, self._entities = index.embedding if embed_model is None else embed_model, entities
         # Edges that a path can follow: a chunk's mention is not one, unless the walk passes through chunks of the index.
-        chunks = chosen.types_of_passages if chosen.passages is False else ()
+        chunks = activation.types_of_passages if activation.passages is False else ()
         ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind not in chunks}
         self._triplets: dict[_Key, Triplet] = {
             (head.id, relation.label, tail.id): (head, relation, tail)
@@ -211,24 +211,24 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         return question, {"vectors": QueryVectors([query_bundle], self._model), **inputs}
 
     def _answered(self, hits: Hits) -> list[NodeWithScore]:
-        found = self._walked(hits)
-        if not found:
+        triplets = self._walked(hits)
+        if not triplets:
             tell_nothing_found([*hits.notes, *self._reasons(hits)])
-        nodes = self._get_nodes_with_score([self._triplets[key] for key in found], [hit.score for hit in found.values()])
+        nodes = self._get_nodes_with_score([self._triplets[key] for key in triplets], [hit.score for hit in triplets.values()])
         return [
-            NodeWithScore(node=with_provenance(each.node, plain_provenance(hit, hits.notes)), score=each.score)
-            for each, hit in zip(nodes, found.values(), strict=True)
+            NodeWithScore(node=with_provenance(node.node, plain_provenance(hit, hits.notes)), score=node.score)
+            for node, hit in zip(nodes, triplets.values(), strict=True)
         ]
 
     def _walked(self, hits: Hits) -> dict[_Key, Hit]:
         """Return the triplets on the paths of hits, best first, each as the best hit that it leads to, with the path so far."""
-        found: dict[_Key, Hit] = {}
+        triplets: dict[_Key, Hit] = {}
         for hit in sorted(hits, key=lambda hit: -hit.score):
             for place, step in enumerate(hit.path.steps(), 2):
                 for key in ((edge.source, edge.relation, edge.target) for edge in step.edges()):
-                    if key in self._triplets and key not in found:
-                        found[key] = replace(hit, path=hit.path.beginning(place), kind="fact")
-        return found
+                    if key in self._triplets and key not in triplets:
+                        triplets[key] = replace(hit, path=hit.path.beginning(place), kind="fact")
+        return triplets
 
     def _reasons(self, hits: Hits) -> Iterator[str]:
         """Yield why the paths of hits contain no triplets: the reasons, or the notes if there are no hits."""
@@ -238,21 +238,21 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             yield "the graph store has none of the triplets on the paths; make the retriever, and its index, of the same graph"
         elif hits:
             names = [repr(hit.title or hit.id) for hit in hits]
-            listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            joined = {end for head, _, tail in self._triplets for end in (head, tail)}
-            if any(hit.id in joined for hit in hits):
-                yield f"no activation passes from {listed} to another entity; lower threshold= or pass another gate="
+            text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            ends = {end for head, _, tail in self._triplets for end in (head, tail)}
+            if any(hit.id in ends for hit in hits):
+                yield f"no activation passes from {text} to another entity; lower threshold= or pass another gate="
             else:
-                yield f"no triplet leads from {listed} to another entity"
+                yield f"no triplet leads from {text} to another entity"
 
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
         # The base class replaces each triplet by its source.
-        found = super()._add_source_text(retrieved_nodes, og_node_map)
+        results = super()._add_source_text(retrieved_nodes, og_node_map)
         lost = {source for node in retrieved_nodes if (source := node.node.ref_doc_id) and source not in og_node_map}
         if lost and not self._told_lost:
             self._told_lost = True
             tell_lost_chunks(sorted(lost))
-        for new, old in zip(found, retrieved_nodes, strict=True):
+        for new, old in zip(results, retrieved_nodes, strict=True):
             if new is not old:
                 new.node = with_provenance(new.node, {name: value for name, value in provenance(old).items() if name != "kind"})
-        return found
+        return results

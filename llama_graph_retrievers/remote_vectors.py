@@ -53,21 +53,21 @@ class LlamaIndexVectors:
 
         Some stores ignore these; such a store is refused when its search finds another node.
         """
-        made = copy(self)
-        made._ids = list(ids)
-        return made
+        part = copy(self)
+        part._ids = list(ids)
+        return part
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first."""
-        asked = [VectorStoreQuery(query_embedding=vector.tolist(), similarity_top_k=k, node_ids=self._ids) for vector in vectors]
-        results = [self.store.query(query) for query in asked]
-        return [list(found.ids or [node.node_id for node in found.nodes or ()]) for found in results]
+        queries = [VectorStoreQuery(query_embedding=vector.tolist(), similarity_top_k=k, node_ids=self._ids) for vector in vectors]
+        results = [self.store.query(query) for query in queries]
+        return [list(result.ids or [node.node_id for node in result.nodes or ()]) for result in results]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of the given ids; ids without a vector are left out."""
         if isinstance(self.store, SimpleVectorStore):
-            held = self.store.data.embedding_dict
-            return {name: held[name] for name in ids if name in held}
+            table = self.store.data.embedding_dict
+            return {name: table[name] for name in ids if name in table}
         nodes = self.store.get_nodes(node_ids=list(ids))
         bare = next((node.node_id for node in nodes if node.embedding is None), None)
         if bare is not None:

@@ -75,9 +75,9 @@ class NodeSearch:
             if not callable(function):
                 raise InvalidArgumentError(f"inputs[{name!r}] is {shown(function)}; expected a function of the query.")
             if name not in self.engine.inputs:
-                known, other = ", ".join(self.engine.inputs) or "none", meant(name, self.engine.inputs)
+                names, other = ", ".join(self.engine.inputs) or "none", meant(name, self.engine.inputs)
                 raise UnexpectedArgumentError(
-                    f"{self.engine.name} reads no input {name!r}; besides the query it reads: {known}.{other}"
+                    f"{self.engine.name} reads no input {name!r}; besides the query it reads: {names}.{other}"
                 )
         # Wrong filters are refused now.
         _ = self._filters
@@ -92,7 +92,7 @@ class NodeSearch:
     def _filters(self) -> dict[str, Filter]:
         """The filters that are not None, by name: as masks of the index, or without one as filters of the engine."""
         graph = None if self.index is None else self.index.graph
-        conditions = {name: engine_filter(wanted, graph) for name, wanted in self.given.items() if wanted is not None}
+        conditions = {name: engine_filter(value, graph) for name, value in self.given.items() if value is not None}
         if graph is None:
             return conditions
         # Computed once: the index never changes, and every query would pay for it. An empty filter selects nothing, as that of an
@@ -123,8 +123,8 @@ class NodeSearch:
     def over(self, index: GraphIndex) -> NodeSearch:
         """Return this search on another index with the same signals; a filter that is a mask keeps selecting the same nodes."""
         assert self.index is not None
-        given = {name: _lasting(wanted, self.index.graph) for name, wanted in self.given.items()}
-        return replace(self, engine=self.engine.over(index), given=given)
+        filters = {name: _lasting(value, self.index.graph) for name, value in self.given.items()}
+        return replace(self, engine=self.engine.over(index), given=filters)
 
     def nodes(
         self, bundles: list[QueryBundle], k: int, inputs: Mapping[str, Sequence[Any]], again: bool = True
@@ -139,11 +139,11 @@ class NodeSearch:
         gone, attempt = set[str](), 0
         while True:
             results = self.engine.retrieve_batch(texts, k, **self._without(gone) | options)
-            known, missing = self._originals(results)
+            originals, missing = self._originals(results)
             if again and missing and (present := self.present()) is not self:
                 return present.nodes(bundles, k, inputs, again=False)
             if missing <= gone:
-                return self._scored(results, known, missing, gone)
+                return self._scored(results, originals, missing, gone)
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
     async def anodes(
@@ -159,18 +159,18 @@ class NodeSearch:
         while True:
             filters = await asyncio.to_thread(self._without, gone) if gone else self._filters
             results = await ask(texts, k, **filters | options)
-            known, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
+            originals, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
             if again and missing and (present := await in_thread(self.present)) is not self:
                 return await present.anodes(bundles, k, inputs, again=False)
             if missing <= gone:
-                return self._scored(results, known, missing, gone)
+                return self._scored(results, originals, missing, gone)
             gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
         texts = [bundle.query_str.strip() for bundle in bundles]
-        own = {name: [function(text) for text in texts] for name, function in self.inputs.items() if name not in inputs}
-        return texts, {"vectors": self._vectors(bundles), **own, **inputs}
+        values = {name: [function(text) for text in texts] for name, function in self.inputs.items() if name not in inputs}
+        return texts, {"vectors": self._vectors(bundles), **values, **inputs}
 
     def _vectors(self, bundles: list[QueryBundle]) -> Any:
         bare = sum(bundle.embedding is None for bundle in bundles)
@@ -181,25 +181,25 @@ class NodeSearch:
 
     def _without(self, gone: set[str]) -> dict[str, Any]:
         """Return the filters for a call of the engine that must not return the nodes with some ids."""
-        given, others = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
-        if not gone or not (self.index is not None or given is None or isinstance(given, Mapping)):
+        condition, exclusion = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
+        if not gone or not (self.index is not None or condition is None or isinstance(condition, Mapping)):
             return self._filters
         if self.index is not None:
-            mask = filter_mask(self.index.graph, others)
-            return self._filters | {"filter": mask if given is None else mask & filter_mask(self.index.graph, given)}
-        return self._filters | {"filter": others if given is None else {"$and": [given, others]}}
+            mask = filter_mask(self.index.graph, exclusion)
+            return self._filters | {"filter": mask if condition is None else mask & filter_mask(self.index.graph, condition)}
+        return self._filters | {"filter": exclusion if condition is None else {"$and": [condition, exclusion]}}
 
     def _originals(self, results: Sequence[Hits]) -> tuple[dict[str, BaseNode], set[str]]:
         """Return the original nodes of hits by their ids, and the ids of those that are no longer in the document store."""
-        known: dict[str, BaseNode] = {}
+        originals: dict[str, BaseNode] = {}
         missing: set[str] = set()
-        for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in known):
+        for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in originals):
             if (node := self._original(hit.id)) is not None:
-                known[hit.id] = node
+                originals[hit.id] = node
             elif self._live and "class_name" in hit.origin:
                 # Made from a node of LlamaIndex; others, such as entities, may never have been in the store.
                 missing.add(hit.id)
-        return known, missing
+        return originals, missing
 
     def _original(self, node: str) -> BaseNode | None:
         originals = (lookup.find(node) for lookup in self.lookups)
@@ -214,16 +214,16 @@ class NodeSearch:
         return {node for node in ids if self._original(node) is None}
 
     def _scored(
-        self, results: Sequence[Hits], known: Mapping[str, BaseNode], missing: set[str], gone: set[str]
+        self, results: Sequence[Hits], originals: Mapping[str, BaseNode], missing: set[str], gone: set[str]
     ) -> list[list[NodeWithScore]]:
         searched(results)
         why = _DELETED if self.followed is None else _DELETED_MEANWHILE
-        noted = [hits if hits or not gone else Hits((), [*hits.notes, why]) for hits in results]
-        return [scored_nodes(hits, known, missing, self.provenance) for hits in noted]
+        lists = [hits if hits or not gone else Hits((), [*hits.notes, why]) for hits in results]
+        return [scored_nodes(hits, originals, missing, self.provenance) for hits in lists]
 
 
-def _lasting(wanted: Any, graph: CorpusGraph) -> Any:
+def _lasting(condition: Any, graph: CorpusGraph) -> Any:
     """Return a filter that means the same for an index after a change: a mask selects its nodes by their ids."""
-    if not isinstance(wanted, torch.Tensor):
-        return wanted
-    return {"$id": {"$in": {graph.ids[row] for row in wanted.nonzero().flatten().tolist()}}}
+    if not isinstance(condition, torch.Tensor):
+        return condition
+    return {"$id": {"$in": {graph.ids[row] for row in condition.nonzero().flatten().tolist()}}}

@@ -48,14 +48,14 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
     store = index.vector_store
     if store.stores_text:
         return _listed(store, "pass them as nodes=, with their vectors in embedding where you have them")
-    held = contents(index)
-    found = held if names is None else {name: held[name] for name in names if name in held}
+    keys = contents(index)
+    entries = keys if names is None else {name: keys[name] for name in names if name in keys}
     if not isinstance(store, SimpleVectorStore):
         client: Any = store.client
-        numbered = hasattr(client, "reconstruct") and all(key.isdigit() for key in found.values())
-        found = {node: client.reconstruct(int(key)).tolist() if numbered else None for node, key in found.items()}
-    nodes = {node.node_id: node for node in index.docstore.get_nodes(list(found), raise_error=False)}
-    return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in found.items() if name in nodes]
+        numbered = hasattr(client, "reconstruct") and all(key.isdigit() for key in entries.values())
+        entries = {node: client.reconstruct(int(key)).tolist() if numbered else None for node, key in entries.items()}
+    nodes = {node.node_id: node for node in index.docstore.get_nodes(list(entries), raise_error=False)}
+    return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in entries.items() if name in nodes]
 
 
 def store_metric(index: VectorStoreIndex, vectors: Tensor) -> str | None:
@@ -91,10 +91,10 @@ def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
         raise InvalidArgumentError(f"vector_store is a {type(store).__name__}; expected a vector store of LlamaIndex.")
     if isinstance(store, SimpleVectorStore):
         return dict(store.data.embedding_dict)
-    listed = _listed(store, "pass the graph store alone, and its entities are embedded")
+    nodes = _listed(store, "pass the graph store alone, and its entities are embedded")
     # A store that keeps texts has its own nodes, which name the entities.
-    found = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in listed)
-    return {entity: vector for entity, vector in found if vector is not None}
+    pairs = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in nodes)
+    return {entity: vector for entity, vector in pairs if vector is not None}
 
 
 def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
@@ -126,8 +126,8 @@ def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
     client: Any = store.client
     if type(client).__module__.startswith("chromadb.") and any(node.embedding is None for node in nodes):
         # Chroma keeps the vectors, but its store lists the nodes without them.
-        kept = client.get(include=["embeddings"])
-        vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
+        records = client.get(include=["embeddings"])
+        vectors = dict(zip(records["ids"], records["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
     return nodes
 

@@ -26,7 +26,7 @@ class Given(Operator):
     def __init__(self, ranking):
         self.ranking = ranking
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         lists, place = lists_of(self.ranking), question.place if len(self.ranking) > 1 else 0
         question.notes += self.ranking.notes[place] if self.ranking.notes else ()

@@ -42,30 +42,30 @@ def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
     except GraphRetrieverError:
         raise
     except Exception as error:
-        given = ", ".join(shown(argument, 60) for argument in arguments)
-        told = f"{type(error).__name__}: {shown(error) if isinstance(error, RecursionError) else error}"
-        raise InvalidArgumentError(f"{what} fails for {given}: {told}. Correct the function.") from error
+        values = ", ".join(shown(argument, 60) for argument in arguments)
+        message = f"{type(error).__name__}: {shown(error) if isinstance(error, RecursionError) else error}"
+        raise InvalidArgumentError(f"{what} fails for {values}: {message}. Correct the function.") from error
 
 
 def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
     """Return `value` if it is one of `choices`; raise InvalidArgumentError otherwise."""
     # Other types than those of the choices may not even compare.
-    if not any(type(value) is type(known) and value == known for known in choices):
+    if not any(type(value) is type(option) and value == option for option in choices):
         raise InvalidArgumentError(f"Unknown {name} {shown(value)}; choose from {', '.join(map(repr, choices))}.")
     return value
 
 
-def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+def check_keywords(owner: str, keywords: Iterable[str], names: Collection[str]) -> None:
     """Raise UnexpectedArgumentError for the first of the given keywords that `owner` does not take."""
-    for name in given:
-        if name not in known:
-            raise UnexpectedArgumentError(f"{owner} does not take {shown(name)}; it takes {', '.join(known)}.{meant(name, known)}")
+    for name in keywords:
+        if name not in names:
+            raise UnexpectedArgumentError(f"{owner} does not take {shown(name)}; it takes {', '.join(names)}.{meant(name, names)}")
 
 
 def keywords_of(*functions: Callable[..., Any]) -> set[str]:
     """Return the names of the keyword-only arguments of some functions."""
-    named = (parameter for function in functions for parameter in signature(function).parameters.values())
-    return {parameter.name for parameter in named if parameter.kind is Parameter.KEYWORD_ONLY}
+    parameters = (parameter for function in functions for parameter in signature(function).parameters.values())
+    return {parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY}
 
 
 def meant(name: str, names: Collection[str]) -> str:
@@ -80,8 +80,8 @@ def meant(name: str, names: Collection[str]) -> str:
         return ""
     words = set(name.split("_"))
     # Those that differ by the fewest words first.
-    others = sorted(((other, set(other.split("_"))) for other in names), key=lambda pair: len(pair[1] ^ words))
-    within, around = ([other for other, its in others if test(its)] for test in (words.__gt__, words.__lt__))
+    pairs = sorted(((other, set(other.split("_"))) for other in names), key=lambda pair: len(pair[1] ^ words))
+    within, around = ([other for other, its in pairs if test(its)] for test in (words.__gt__, words.__lt__))
     near = [*within, *get_close_matches(name, names, 1), *around]
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -184,9 +184,9 @@ def seconds(name: str, value: float) -> float:
 def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return `values` as a tuple of strings; raise InvalidArgumentError for a single string and for other values."""
     with suppress(InvalidArgumentError):
-        found = tuple(listed(name, values))
-        if all(isinstance(value, str) for value in found):
-            return found
+        items = tuple(listed(name, values))
+        if all(isinstance(value, str) for value in items):
+            return items
     raise InvalidArgumentError(f"{name} must be a list of strings, got {shown(values)}.")
 
 
@@ -207,30 +207,30 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
             hints = {}
         single = [name for name, part in shape.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)]
         parts = {name: _parts(hints[name]) for name in single if name in hints}
-        return shape, {name: found for name, found in parts.items() if all(type(part) in (type, ABCMeta) for part in found)}
+        return shape, {name: kinds for name, kinds in parts.items() if all(type(part) in (type, ABCMeta) for part in kinds)}
 
     @wraps(function)
     def checked(*arguments: Any, **keywords: Any) -> _T:
         shape, kinds = known()
         try:
-            given = shape.bind(*arguments, **keywords).arguments
+            values = shape.bind(*arguments, **keywords).arguments
         except TypeError:
             # The call itself says what is missing or unknown.
-            given = {}
-        for name, value in given.items():
+            values = {}
+        for name, value in values.items():
             if value is None and shape.parameters[name].default is None:
                 continue
             if name in kinds and not isinstance(value, tuple(_NUMBERS.get(kind, kind) for kind in kinds[name])):
                 names = ("None" if kind is type(None) else kind.__name__ for kind in kinds[name])
-                wrong = InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")
+                problem = InvalidArgumentError(f"{name} is {shown(value)}; expected {' or '.join(names)}.")
                 try:
                     function(*arguments, **keywords)
                 except GraphRetrieverError:
                     # Its own message may say more.
                     raise
                 except Exception as error:
-                    raise wrong from error
-                raise wrong
+                    raise problem from error
+                raise problem
         return function(*arguments, **keywords)
 
     return checked

@@ -43,12 +43,12 @@ class Cache:
         If `make` fails, its thread gets the error, and the next thread that waits calls its own.
         """
         # Asked once, since another thread may drop it.
-        found = self._values.get(key, _ABSENT)
-        if found is not _ABSENT:
-            return found  # type: ignore[no-any-return]
+        entry = self._values.get(key, _ABSENT)
+        if entry is not _ABSENT:
+            return entry  # type: ignore[no-any-return]
         with self._turns.setdefault(key, RLock()):
-            found = self._values.get(key, _ABSENT)
-            value: T = self._values.setdefault(key, make()) if found is _ABSENT else found
+            entry = self._values.get(key, _ABSENT)
+            value: T = self._values.setdefault(key, make()) if entry is _ABSENT else entry
             if self.limit is not None:
                 for oldest in list(self._values)[: -self.limit]:
                     self._values.pop(oldest, None)
@@ -103,8 +103,8 @@ class Same:
 
     __slots__ = ("held",)
 
-    def __init__(self, held: object) -> None:
-        self.held = held
+    def __init__(self, value: object) -> None:
+        self.held = value
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same object."""
@@ -139,24 +139,24 @@ class SizedCache:
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
         """Return the value of `key`, from `make` if there is none; threads wait for each other as in :meth:`Cache.get`."""
-        found = self._values.get(key)
-        if found is not None:
-            return self._used(key, found)
+        entry = self._values.get(key)
+        if entry is not None:
+            return self._used(key, entry)
         with self._turns.setdefault(key, RLock()):
-            found = self._values.get(key)
-            value = self._used(key, make() if found is None else found)
+            entry = self._values.get(key)
+            value = self._used(key, make() if entry is None else entry)
             self._turns.pop(key, None)
             return value
 
-    def _used(self, key: Hashable, made: S) -> S:
-        """Return the value of a key, `made` if another thread dropped it, as the one used last."""
+    def _used(self, key: Hashable, default: S) -> S:
+        """Return the value of a key, `default` if another thread dropped it, as the one used last."""
         with self._lock:
             # Moved to the end, after those used before.
-            value: S = self._values.pop(key, made)
+            value: S = self._values.pop(key, default)
             self._values[key] = value
-            held = sum(map(len, self._values.values()))
-            while len(self._values) > 1 and (len(self._values) > self.limit or held > self.size):
-                held -= len(self._values.pop(next(iter(self._values))))
+            total = sum(map(len, self._values.values()))
+            while len(self._values) > 1 and (len(self._values) > self.limit or total > self.size):
+                total -= len(self._values.pop(next(iter(self._values))))
         return value
 
     def __reduce__(self) -> tuple[type[SizedCache], tuple[int, int]]:

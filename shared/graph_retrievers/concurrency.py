@@ -42,8 +42,8 @@ def at_most(count: int | None) -> Iterator[None]:
 
 def most_calls(default: int = CONCURRENT) -> int:
     """Return how many calls may run at the same time: the number of :func:`at_most`, or `default`."""
-    found = _MOST.get()
-    return default if found is None else found
+    value = _MOST.get()
+    return default if value is None else value
 
 
 @contextmanager
@@ -110,7 +110,7 @@ async def concurrently(call: Callable[[T], Awaitable[R]], items: Sequence[T], mo
         raise
 
 
-def called(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, *given: Any) -> T:
+def called(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, *arguments: Any) -> T:
     """Return what a function returns, or what its asynchronous form does where it raises NotImplementedError: see :func:`finished`.
 
     >>> async def answer(question):
@@ -121,11 +121,11 @@ def called(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, 
     42
     """
     try:
-        return call(*given)
+        return call(*arguments)
     except NotImplementedError:
         if awaited is None:
             raise
-        return finished(awaited(*given))
+        return finished(awaited(*arguments))
 
 
 def finished(answer: Awaitable[T]) -> T:

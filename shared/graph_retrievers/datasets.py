@@ -110,10 +110,10 @@ def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> li
     ``plan`` and ``answer``; other fields are kept as ``extra``. Gold nodes must be among `nodes`, if these are given. DatasetError
     if the file is missing or a row cannot be read; the message names the file and the line.
     """
-    queries, seen = [], dict[str, int]()
+    queries, lines = [], dict[str, int]()
     for number, where, row in _rows(Path(file)):
         query = Query(
-            id=_new_id(row, "query", where, number, seen),
+            id=_new_id(row, "query", where, number, lines),
             text=_text(row, "query", where),
             gold=tuple(_items(row, "gold", where, str, needed=True)),
             split=_text(row, "split", where, needed=False),
@@ -132,14 +132,14 @@ def read_queries(file: str | Path, *, nodes: Container[str] | None = None) -> li
 
 def _read_nodes(path: Path) -> tuple[list[Node], dict[str, int]]:
     """Return the nodes, and the line number of each id."""
-    nodes, seen = [], dict[str, int]()
+    nodes, lines = [], dict[str, int]()
     for number, where, row in _rows(path):
-        name, text = _new_id(row, "node", where, number, seen), _text(row, "text", where, empty=True)
+        name, text = _new_id(row, "node", where, number, lines), _text(row, "text", where, empty=True)
         title, kind = (_text(row, key, where, needed=False) for key in ("title", "type"))
         nodes.append(Node(name, text, title, kind, row))
     if not nodes:
         raise DatasetError(f"{path} holds no nodes; a dataset needs at least one.")
-    return nodes, seen
+    return nodes, lines
 
 
 def _read_edges(path: Path, nodes: Container[str]) -> list[Edge]:
@@ -208,16 +208,16 @@ def text_lines(path: Path, packed: bool | None = None) -> Iterator[tuple[int, st
     Raises DatasetError if it cannot be read, has a line of more than 50 million characters, or expands to more than 200 times its
     size (and 100 million characters), which only happens for files made to exhaust memory.
     """
-    number = read = 0
+    number = size = 0
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b" if packed is None else packed
         most = max(_SMALL, _EXPANSION * path.stat().st_size) if packed else math.inf
-        opened: Any = gzip.open if packed else open
-        with opened(path, "rt", encoding="utf-8-sig") as file:
+        open_file: Any = gzip.open if packed else open
+        with open_file(path, "rt", encoding="utf-8-sig") as file:
             while line := file.readline(_LONGEST_LINE + 1):
-                number, read = number + 1, read + len(line)
-                if len(line) > _LONGEST_LINE or read > most:
+                number, size = number + 1, size + len(line)
+                if len(line) > _LONGEST_LINE or size > most:
                     what = (
                         f"has more than {_LONGEST_LINE} characters" if len(line) > _LONGEST_LINE else "is unpacked from too little"
                     )
@@ -236,12 +236,12 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def _new_id(row: dict[str, Any], kind: str, where: str, number: int, seen: dict[str, int]) -> str:
-    """Take the id out of a row and enter its line number in `seen`; DatasetError if it is there already."""
+def _new_id(row: dict[str, Any], kind: str, where: str, number: int, lines: dict[str, int]) -> str:
+    """Take the id out of a row and enter its line number in `lines`; DatasetError if it is there already."""
     name = _text(row, "id", where)
-    if name in seen:
-        raise DatasetError(f"{where}: {kind} id {name!r} is already used in line {seen[name]}; ids must be unique.")
-    seen[name] = number
+    if name in lines:
+        raise DatasetError(f"{where}: {kind} id {name!r} is already used in line {lines[name]}; ids must be unique.")
+    lines[name] = number
     return name
 
 
@@ -270,5 +270,5 @@ def _items(row: dict[str, Any], key: str, where: str, kind: type, *, needed: boo
 
 def _titles_are_ids(nodes: Sequence[Node]) -> bool:
     titled = [node for node in nodes if node.title]
-    repeated = sum(any(run in node.title for run in re.findall(r"\d{4,}", node.id)) for node in titled)
-    return repeated * 2 > len(titled)
+    count = sum(any(run in node.title for run in re.findall(r"\d{4,}", node.id)) for node in titled)
+    return count * 2 > len(titled)

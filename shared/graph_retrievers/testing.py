@@ -52,37 +52,37 @@ def check_retriever(
     >>> from graph_retrievers import BM25, GraphIndex
     >>> check_retriever(Retriever(GraphIndex.from_texts(["a loom", "a card"]), BM25()), ["Which loom?", "Which card?"])
     """
-    given = dict(inputs or {})
+    options = dict(inputs or {})
     _expect(len(queries) > 1, f"check_retriever needs two queries or more, got {len(queries)}")
 
     def one(place: int) -> Hits:
-        return retriever.retrieve(queries[place], k, **{name: values[place] for name, values in given.items()})
+        return retriever.retrieve(queries[place], k, **{name: values[place] for name, values in options.items()})
 
     # The first query once more, at the end of the batch.
-    again = {name: [*values, values[0]] for name, values in given.items()}
-    *together, repeated = retriever.retrieve_batch([*queries, queries[0]], k, **again)
+    again = {name: [*values, values[0]] for name, values in options.items()}
+    *together, last = retriever.retrieve_batch([*queries, queries[0]], k, **again)
     alone = [one(place) for place in range(len(queries))]
     _expect(any(map(len, together)), "no query found anything; give queries that the retriever answers")
     for query, hits in zip(queries, together, strict=True):
         _check_hits(hits, k, query)
-    _check_hits(retriever.retrieve(queries[0], 1, **{name: values[0] for name, values in given.items()}), 1, queries[0])
+    _check_hits(retriever.retrieve(queries[0], 1, **{name: values[0] for name, values in options.items()}), 1, queries[0])
     for place, query in enumerate(queries):
         _same(together[place], alone[place], f"{query!r} in a batch, and alone")
-    _same(repeated, together[0], f"{queries[0]!r} twice in one batch")
+    _same(last, together[0], f"{queries[0]!r} twice in one batch")
     with ThreadPoolExecutor(4) as pool:
         places = [*range(len(queries))] * 3
         for place, hits in zip(places, pool.map(one, places), strict=True):
             _same(hits, alone[place], f"{queries[place]!r} from several threads, and alone")
     ask = getattr(retriever, "aretrieve_batch", None)
     if ask is not None:
-        for place, hits in enumerate(asyncio.run(ask(list(queries), k, **given))):
+        for place, hits in enumerate(asyncio.run(ask(list(queries), k, **options))):
             _same(hits, together[place], f"{queries[place]!r} of aretrieve_batch, and of retrieve_batch")
     ask = getattr(retriever, "aretrieve", None)
     if ask is not None:
-        hits = asyncio.run(ask(queries[0], k, **{name: values[0] for name, values in given.items()}))
+        hits = asyncio.run(ask(queries[0], k, **{name: values[0] for name, values in options.items()}))
         _same(hits, alone[0], f"{queries[0]!r} of aretrieve, and of retrieve")
-    _check_filters(retriever, queries, k, given, together)
-    _expect(list(retriever.retrieve_batch([], k, **{name: [] for name in given})) == [], "a batch of no queries has hits")
+    _check_filters(retriever, queries, k, options, together)
+    _expect(list(retriever.retrieve_batch([], k, **{name: [] for name in options})) == [], "a batch of no queries has hits")
     for empty in ("", "  "):
         _expect(len(retriever.retrieve(empty, k)) == 0, f"the query {empty!r} has hits without a filter; expected none, and a note")
 
@@ -117,14 +117,14 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     check_retriever(retriever, queries, k=k)
     trace = retriever.retrieve(queries[0], k).trace
     for part in operator.parts():
-        seen = kind_of(type(trace)(asked for asked in trace if part.name in asked.operators))
-        _expect(seen in (None, part.kind), f"{part.name} declares the kind {part.kind.value}, and asks as {seen and seen.value}")
+        kind = kind_of(type(trace)(call for call in trace if part.name in call.operators))
+        _expect(kind in (None, part.kind), f"{part.name} declares the kind {part.kind.value}, and asks as {kind and kind.value}")
     ids = index.graph.ids[::2]
     scope = {"$id": {"$in": ids}}
-    own = Retriever(index.within(scope), operator, backfill=False)
+    part_retriever = Retriever(index.within(scope), operator, backfill=False)
     for query in queries:
         what = f"{query!r} within a scope, and on the index of its nodes"
-        _same(retriever.retrieve(query, k, scope=scope), own.retrieve(query, k), what)
+        _same(retriever.retrieve(query, k, scope=scope), part_retriever.retrieve(query, k), what)
 
 
 def _check_hits(hits: Hits, k: int, query: str) -> None:
@@ -139,31 +139,31 @@ def _check_hits(hits: Hits, k: int, query: str) -> None:
 
 
 def _check_filters(
-    retriever: RetrieverProtocol, queries: Sequence[str], k: int, given: dict[str, Any], found: Sequence[Hits]
+    retriever: RetrieverProtocol, queries: Sequence[str], k: int, options: dict[str, Any], lists: Sequence[Hits]
 ) -> None:
-    none = retriever.retrieve_batch(list(queries), k, filter={"$id": "no node has this id"}, **given)
+    none = retriever.retrieve_batch(list(queries), k, filter={"$id": "no node has this id"}, **options)
     _expect(not any(map(len, none)), "a filter that lets nothing through gives hits")
-    ids = sorted({hit.id for hits in found for hit in hits})[::2]
-    kept = retriever.retrieve_batch(list(queries), k, filter={"$id": {"$in": ids}}, **given)
+    ids = sorted({hit.id for hits in lists for hit in hits})[::2]
+    results = retriever.retrieve_batch(list(queries), k, filter={"$id": {"$in": ids}}, **options)
     starts = "a filter also holds where a walk starts, so that one that never returns its start needs given={'seed_filter': {}}"
-    _expect(any(map(len, kept)), f"a filter that lets half of the hits through gives none for any query; {starts}")
-    for query, hits in zip(queries, kept, strict=True):
-        others = {hit.id for hit in hits} - set(ids)
-        _expect(not others, f"{query!r} finds {sorted(others)}, which the filter does not let through")
+    _expect(any(map(len, results)), f"a filter that lets half of the hits through gives none for any query; {starts}")
+    for query, hits in zip(queries, results, strict=True):
+        outside = {hit.id for hit in hits} - set(ids)
+        _expect(not outside, f"{query!r} finds {sorted(outside)}, which the filter does not let through")
 
 
 def _same(ours: Hits, theirs: Hits, what: str) -> None:
     """Compare hits in all that must not depend on company, and scores up to rounding."""
-    ids, others = ([hit.id for hit in hits] for hits in (ours, theirs))
-    _expect(ids == others, f"{what}: {ids} and {others}")
+    ids, other_ids = ([hit.id for hit in hits] for hits in (ours, theirs))
+    _expect(ids == other_ids, f"{what}: {ids} and {other_ids}")
     for mine, other in zip(ours, theirs, strict=True):
-        told, wanted = ((hit.operator, hit.kind, str(hit.path), hit.text, dict(hit.ranks)) for hit in (mine, other))
-        _expect(told == wanted, f"{what}: {told} and {wanted} of {mine.id!r}")
+        values, expected = ((hit.operator, hit.kind, str(hit.path), hit.text, dict(hit.ranks)) for hit in (mine, other))
+        _expect(values == expected, f"{what}: {values} and {expected} of {mine.id!r}")
         close = abs(mine.score - other.score) <= _ROUNDING * max(1.0, abs(other.score))
         _expect(close, f"{what}: the scores {mine.score!r} and {other.score!r} of {mine.id!r}")
     _expect(tuple(ours.notes) == tuple(theirs.notes), f"{what}: the notes {ours.notes} and {theirs.notes}")
 
 
-def _expect(holds: bool, told: str) -> None:
+def _expect(holds: bool, message: str) -> None:
     if not holds:
-        raise AssertionError(told)
+        raise AssertionError(message)

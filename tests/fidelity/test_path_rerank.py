@@ -41,7 +41,7 @@ class Given(Operator):
     def __init__(self, ranking):
         self.ranking, self.k = ranking, None
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         return lists_of(self.ranking)[question.place]
 

@@ -72,10 +72,10 @@ class ShortestPaths(Operator):
 
     kind = OperatorKind.GRAPH_SEARCH
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         graph, allowed = question.queries.index.graph, question.queries.walk_allowed
-        seeds = found.nodes.tolist()
+        seeds = candidates.nodes.tolist()
         paths = [path for seed in seeds[1:] if (path := self.path(graph, seeds[0], seed, allowed))]
         trails = {path[n]: path[: n + 1] for path in paths for n in range(1, len(path))}.values()
         steps = [step for path in paths for step in zip(path, path[1:], strict=False)]
@@ -83,7 +83,7 @@ class ShortestPaths(Operator):
         rows = np.array(list(dict.fromkeys(graph.steps_between(near, far)[0].tolist())), np.int64)
         table = np.array([[-1] * (9 - len(trail)) + trail for trail in trails], np.int64).reshape(-1, 9)
         made = Candidates(table[:, -1], np.zeros(len(table)), table, np.zeros(len(table), np.int64), (self.name,))
-        joined = concatenated([found, made])
+        joined = concatenated([candidates, made])
         _, first = np.unique(joined.nodes, return_index=True)
         return replace(joined.taken(np.sort(first)).top(100), facts=Facts(rows, -np.arange(float(len(rows))), self.name))
 

@@ -242,11 +242,11 @@ class Refusing(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         if QUERIES[2].text == question.text:
             raise InvalidArgumentError("this question\nis refused.")
-        return found
+        return candidates
 
 
 @pytest.mark.slow

@@ -144,10 +144,10 @@ def test_notes_of_the_search_reach_the_documents(index):
     class Noting(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             question.notes += ["cut short"] if "census" in question.text else []
-            return found
+            return candidates
 
     retriever = GraphRetriever(index=index, system=Pipeline(VectorSearch(2), Noting()), k=2, provenance=True)
     plain, noted = retriever.batch(QUESTIONS[:2])

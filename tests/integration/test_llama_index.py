@@ -416,9 +416,9 @@ def test_a_batch_runs_in_lock_step():
     sizes = []
 
     class Counting(VectorSearch):
-        def search(self, question, found):
+        def search(self, question, candidates):
             sizes.append(len(question.queries))
-            return (yield from super().search(question, found))
+            return (yield from super().search(question, candidates))
 
     GraphRetriever(Retriever(linked_index(), Counting())).retrieve_batch(["engine", "loom", "cards"])
     assert sizes == [3, 3, 3]

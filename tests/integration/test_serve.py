@@ -146,14 +146,14 @@ def test_calls_of_one_step_say_which_search_they_are():
     class Searches(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield (
                 *(Nearest(3), Nearest(3, "bm25"), Nearest(1, "bm25", returned=True), Nearest(2, "bm25", text="a" * 100)),
                 *(Nearest(2, "bm25", text="b"), Nearest(2, "bm25", text=question.text), Nearest(4, among="walk")),
                 *(Nearest(1200, among="return", types=("film", "book")), WithQuery(NearestByCosine(1), "a loom")),
                 *(Scores(np.arange(2), "bm25"), Nearest(1, "mine")),
             )
-            return found
+            return candidates
 
     index = linked_index()
     index = GraphIndex(index.graph, {**index.signals, "mine": index.signal("bm25")}, embedding=index.embedding)

@@ -206,29 +206,29 @@ def test_a_walk_that_a_filter_ends_for_one_question_goes_on_for_another():
 class Backwards(VectorSearch):
     """A search of the user's own, for one question: the last node first."""
 
-    def search(self, question, found):
-        return found.seeds(np.arange(question.size)[::-1].copy(), np.ones(question.size), self.name)
+    def search(self, question, candidates):
+        return candidates.seeds(np.arange(question.size)[::-1].copy(), np.ones(question.size), self.name)
 
 
 class OneOfEach(GRanker):
     """A reranker of the user's own, for one question."""
 
-    def search(self, question, found):
-        return found.taken(slice(1))
+    def search(self, question, candidates):
+        return candidates.taken(slice(1))
 
 
 class Walked(PathSearch):
     """A search of the user's own, for one question."""
 
-    def search(self, question, found):
-        return found.taken(slice(2))
+    def search(self, question, candidates):
+        return candidates.taken(slice(2))
 
 
 class Last:
     """A search that a class has beside that of an operator."""
 
-    def search(self, question, found):
-        return found.taken(slice(len(found) - 1, None))
+    def search(self, question, candidates):
+        return candidates.taken(slice(len(candidates) - 1, None))
 
 
 class LastOfEager(Last, EagerTraversal):
@@ -238,9 +238,9 @@ class LastOfEager(Last, EagerTraversal):
 class TwoInOrder(Pipeline):
     """A composition of the user's own, for one question."""
 
-    def search(self, question, found):
-        found = yield from super().search(question, found)
-        return found.taken(slice(2))
+    def search(self, question, candidates):
+        candidates = yield from super().search(question, candidates)
+        return candidates.taken(slice(2))
 
 
 @pytest.mark.parametrize(

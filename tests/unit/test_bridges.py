@@ -310,9 +310,9 @@ def test_an_operator_of_your_own_follows_names():
     class Same(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
-            return replace(found, relations=self.relations(found.relations))
+            return replace(candidates, relations=self.relations(candidates.relations))
 
     index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
     same = Same()
@@ -329,9 +329,9 @@ def test_an_error_names_the_operator_of_the_path_that_is_wrong_in_a_batch():
     class Breaks(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
-            return found if "Kismet" in question.text else replace(found, relations=None)
+            return candidates if "Kismet" in question.text else replace(candidates, relations=None)
 
     index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
     retriever = Retriever(index, Pipeline(BM25Search(1), PathSearch(bridges=1), Breaks()), backfill=False)

@@ -341,7 +341,7 @@ def test_fusion_by_reciprocal_ranks():
             super().__init__(len(nodes))
             self.nodes = nodes
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             return Candidates.seeds(np.array(self.nodes), np.arange(len(self.nodes), 0, -1.0), self.name)
 

@@ -49,7 +49,7 @@ class Search(Operator):
     def __init__(self, k):
         self.k = k
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         nodes, scores = yield Nearest(self.k)
         return Candidates.seeds(nodes, scores, self.name)
 
@@ -57,9 +57,9 @@ class Search(Operator):
 class Expand(Operator):
     kind = OperatorKind.GRAPH_SEARCH
 
-    def search(self, question, found):
-        near = yield Neighbors(found.nodes)
-        return found.joined(reached(found, near.owner, near.node, np.full(len(near.node), 0.1), self.name))
+    def search(self, question, candidates):
+        near = yield Neighbors(candidates.nodes)
+        return candidates.joined(reached(candidates, near.owner, near.node, np.full(len(near.node), 0.1), self.name))
 
 
 def ranked(operator, count=2):

@@ -115,9 +115,9 @@ def test_each_fused_system_is_asked_for_depth_nodes():
     class Asked(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             asked.append(question.k)
-            return found
+            return candidates
 
     made = Retriever(manual(), Fused(Asked(), "bm25", depth=7))
     for k in (3, 30):

@@ -51,7 +51,7 @@ class Listed(Operator):
     def __init__(self, *nodes, name="Listed", **more):
         self.nodes, self.name, self.more = nodes, name, more
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         nodes = torch.tensor([self.nodes], dtype=torch.int64)
         scores = torch.arange(len(self.nodes), 0, -1)[None]

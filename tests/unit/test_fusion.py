@@ -188,7 +188,7 @@ class Said(Operator):
     def __init__(self, name, nodes, facts=None):
         self.name, self.nodes, self.facts = name, nodes, facts
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         made = seeds(self.name, *self.nodes)
         made.facts = None if self.facts is None else Facts(np.array(self.facts), np.ones(len(self.facts)), self.name)
         return made

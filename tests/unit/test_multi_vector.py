@@ -134,10 +134,10 @@ def test_operators_read_it_like_any_signal():
     assert [hit.id for hit in hits] == ["c", "a"]
 
     class Terms(BM25Search):
-        def search(self, question, found):
+        def search(self, question, candidates):
             terms = yield TermScores(np.arange(3), "late")
             assert np.allclose(terms, [[0, 1], [1, 0], [0.8, 0.6]])
-            return (yield from super().search(question, found))
+            return (yield from super().search(question, candidates))
 
     assert [hit.id for hit in Retriever(index, Terms(2, signal="late"), backfill=False).retrieve("q")] == ["c", "a"]
 

@@ -60,7 +60,7 @@ class Beside(Operator):
     def __init__(self, results):
         self.results = results
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         return replace(Candidates.seeds(np.array([2]), np.array([1.0]), self.name), **self.results)
 
@@ -113,7 +113,7 @@ class Found(Operator):
     def __init__(self, nodes, scores):
         self.nodes, self.scores = np.array(nodes), np.array(scores)
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         return Candidates.seeds(self.nodes, self.scores, self.name)
 
@@ -143,9 +143,9 @@ class Asks(Operator):
     def __init__(self, asked):
         self.asked = asked
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield self.asked
-        return found
+        return candidates
 
 
 ROWS = np.array([0, 1])
@@ -175,7 +175,7 @@ ROWS = np.array([0, 1])
         (Relevance(ROWS, [[1, 0], [0, 1]]), r"Relevance of 2 nodes with mix \[\[1, 0\], \[0, 1\]\]; expected a float32 array"),
         (Relevance(ROWS, np.eye(2, dtype=np.float32), 1.5), "Relevance with alpha 1.5; expected a number from 0 to 1"),
         (Relevance(ROWS, alpha="a"), "Relevance with alpha 'a'; expected a number from 0 to 1"),
-        (Weights(np.array([3, 1, 4, 1])), r"Weights of row 1 twice; expected distinct rows, such as `found\.nodes`"),
+        (Weights(np.array([3, 1, 4, 1])), r"Weights of row 1 twice; expected distinct rows, such as `candidates\.nodes`"),
         (WithQuery(EdgesAmong(np.array([2, 2])), "card"), "EdgesAmong of row 2 twice; expected distinct rows"),
         (Parallel([5]), "5 side by side; expected a list of generators, such as `operator.stepped"),
         (Parallel(5), "5 side by side; expected a list of generators"),
@@ -245,9 +245,9 @@ def test_an_operator_that_asks_for_nothing_may_be_a_plain_method():
         kind = OperatorKind.MODEL_SEARCH
         k = 2
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             question.notes.append("only short texts")
-            return found.taken(np.flatnonzero([len(question.queries.index.graph.texts[row]) < 12 for row in found.nodes]))
+            return candidates.taken(np.flatnonzero([len(question.queries.index.graph.texts[row]) < 12 for row in candidates.nodes]))
 
     index = GraphIndex.from_texts(["a loom", "a loom of wood and iron", "one loom", "the loom"])
     retriever = Retriever(index, Pipeline(BM25Search(), Short()), backfill=False)
@@ -289,7 +289,7 @@ class Walked(Operator):
     def __init__(self, trail, chain):
         self.trail, self.chain = trail, chain
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         made = Candidates.seeds(np.array(self.trail[-1:]), np.ones(1), self.name)
         return replace(made, trails=np.array([self.trail]), chains=Chains(np.array([self.chain]), np.ones(1), self.name))
@@ -323,7 +323,7 @@ class Finds(Operator):
     def __init__(self, found, k: int | None = None):
         self.found, self.k = found, k
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         return self.found
         yield
 
@@ -390,9 +390,9 @@ class Adds(Operator):
     def __init__(self, scores, k: int | None = None):
         self.scores, self.k = np.array(scores), k
 
-    def search(self, question, found):
-        near = yield Neighbors(found.nodes)
-        return found.joined(reached(found, near.owner, near.node, self.scores, self.name))
+    def search(self, question, candidates):
+        near = yield Neighbors(candidates.nodes)
+        return candidates.joined(reached(candidates, near.owner, near.node, self.scores, self.name))
 
 
 def test_scores_stay_as_they_are_given_and_what_is_returned_is_sorted():
@@ -525,15 +525,15 @@ def test_neighbours_of_two_nodes_are_there_twice_and_the_error_names_the_cure():
     class Doubled(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
-            near = yield Neighbors(found.nodes)
-            step = reached(found, near.owner, near.node, np.arange(len(near.node), dtype=float), self.name)
-            return step if question.text == "loom" else found.joined(step.rescored(step.scores))
+        def search(self, question, candidates):
+            near = yield Neighbors(candidates.nodes)
+            step = reached(candidates, near.owner, near.node, np.arange(len(near.node), dtype=float), self.name)
+            return step if question.text == "loom" else candidates.joined(step.rescored(step.scores))
 
     index = GraphIndex.from_texts(["a loom", "the loom", "card"], edges=[("0", "2"), ("1", "2")])
     retriever = Retriever(index, Pipeline(BM25Search(2), Doubled()), backfill=False)
     with pytest.raises(
-        InvalidArgumentError, match=r"Doubled returned row 2 twice .*`found\.joined\(\.\.\.\)` keeps the first of each node"
+        InvalidArgumentError, match=r"Doubled returned row 2 twice .*`candidates\.joined\(\.\.\.\)` keeps the first of each node"
     ):
         retriever.retrieve("loom")
     hits = retriever.retrieve("a loom")
@@ -578,8 +578,8 @@ def test_a_forgotten_yield_is_told():
 
 
 def test_the_kind_of_an_operator_is_told_when_its_class_is_made():
-    def search(self, question, found):
-        return found
+    def search(self, question, candidates):
+        return candidates
 
     with pytest.raises(InvalidArgumentError, match=r"Mine has no kind; set kind = OperatorKind\.GRAPH_SEARCH or another"):
         type("Mine", (Operator,), {"search": search})
@@ -603,10 +603,10 @@ def test_the_relation_that_was_walked_is_in_the_path():
         def __init__(self, relation):
             self.relation = relation
 
-        def search(self, question, found):
-            edges = yield Edges(found.nodes)
+        def search(self, question, candidates):
+            edges = yield Edges(candidates.nodes)
             at = [n for n, name in enumerate(question.relation_names(edges.relation)) if name == self.relation]
-            return reached(found, edges.owner[at], edges.far[at], np.ones(len(at)), self.name, edges.relation[at])
+            return reached(candidates, edges.owner[at], edges.far[at], np.ones(len(at)), self.name, edges.relation[at])
 
     for relation in ("capital of", "located in"):
         retriever = Retriever(index, Pipeline(BM25Search(1), Walk(relation)), backfill=False)

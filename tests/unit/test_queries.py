@@ -171,7 +171,7 @@ class Echo(Operator):
     reads = ("wanted",)
     seen = ()
 
-    def search(self, question, found):
+    def search(self, question, candidates):
         yield from ()
         Echo.seen = wanted = question.input("wanted")
         rows = [question.queries.index.graph.row(wanted)] if wanted else []
@@ -355,13 +355,13 @@ def test_what_an_operator_writes_into_stays_with_its_queries():
     class Writes(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             queries = question.queries
             for tensor in (queries.allowed, queries.seeds_allowed, queries.vectors):
                 if tensor is not None:
                     tensor.zero_()
-            return found
+            return candidates
 
     nodes = [Node("0", "a loom", type="p"), Node("1", "a card", type="p")]
     index = GraphIndex.from_nodes(nodes, vectors=[[1.0, 0.0], [0.0, 1.0]])

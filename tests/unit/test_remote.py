@@ -214,13 +214,13 @@ def test_a_context_has_the_nodes_of_memory(corpus):
     class Context(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
-            near = yield Neighbors(found.nodes)
-            context = np.full((len(found), 2), -1)
-            for place in range(len(found)):
+        def search(self, question, candidates):
+            near = yield Neighbors(candidates.nodes)
+            context = np.full((len(candidates), 2), -1)
+            for place in range(len(candidates)):
                 own = near.node[near.owner == place][:2]
                 context[place, : len(own)] = own
-            return replace(found, beside={"context": context})
+            return replace(candidates, beside={"context": context})
 
     index, _, _, remote = engines(corpus)
     operator = Pipeline(VectorSearch(8), Context())
@@ -617,9 +617,9 @@ def test_rows_that_no_answer_contained_are_fetched(corpus, request_, trips):
     class Asks(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             told.append((yield request_) if isinstance(request_, Request) else request_(question))
-            return found.top(0)
+            return candidates.top(0)
 
     index, graph, _, remote = engines(corpus)
     operator, options = Pipeline(VectorSearch(1, returned=False), Asks()), {"filter": {"year": {"$gte": 1995}}}

@@ -466,7 +466,7 @@ def test_a_node_that_a_filter_hides_keeps_its_rank_in_a_decomposition_as_in_othe
         def __init__(self, given):
             self.given = given
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             return Candidates.seeds(np.array(self.given[question.text]), -np.arange(3.0), self.name)
 

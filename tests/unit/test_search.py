@@ -408,10 +408,10 @@ class Neighborhood(Operator):
 
     kind = OperatorKind.GRAPH_SEARCH
 
-    def search(self, question, found):
-        near = yield Neighbors(found.nodes[:1])
+    def search(self, question, candidates):
+        near = yield Neighbors(candidates.nodes[:1])
         question.notes.append(f"{len(near.node)} neighbours")
-        return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+        return candidates.joined(reached(candidates, near.owner, near.node, np.zeros(len(near.node)), self.name))
 
 
 def test_an_operator_of_ten_lines_runs_alone_in_batches_and_between_others():
@@ -431,8 +431,8 @@ def test_operators_called_one_after_another_give_what_their_pipeline_gives():
         kind = OperatorKind.MODEL_SEARCH
         k = 2
 
-        def search(self, question, found):
-            return found
+        def search(self, question, candidates):
+            return candidates
 
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2"), ("1", "2")])
     parts = [BM25Search(1), Neighborhood(), GatedPropagation(gate="uniform", steps=1), Best()]
@@ -453,18 +453,18 @@ def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusi
         def __init__(self, paths, facts):
             self.paths, self.facts = np.array(paths), np.array(facts)
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             scores = np.arange(len(self.paths), 0, -1.0)
             facts = Facts(self.facts, np.ones(len(self.facts)), self.name)
-            return replace(found, chains=Chains(self.paths, scores, self.name), facts=facts)
+            return replace(candidates, chains=Chains(self.paths, scores, self.name), facts=facts)
 
     class Silent(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
-            return Candidates.seeds(found.nodes, found.scores, self.name)
+            return Candidates.seeds(candidates.nodes, candidates.scores, self.name)
 
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2"), ("0", "2")])
     one = Pipeline(BM25Search(1), Told([[0, 1]], [0]), Silent())
@@ -501,9 +501,9 @@ def test_the_trace_tells_what_runs_side_by_side_inside_an_operator_by_its_name()
     class Twice(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
-            yield Parallel([self.near(found.nodes), self.near(found.nodes)])
-            return found
+        def search(self, question, candidates):
+            yield Parallel([self.near(candidates.nodes), self.near(candidates.nodes)])
+            return candidates
 
         def near(self, nodes):
             yield Neighbors(nodes)
@@ -686,10 +686,10 @@ def test_a_loop_ends_when_the_budget_is_met_or_nothing_is_new():
     class Grows(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
-            near = yield Neighbors(found.nodes)
-            rounds.append(len(found))
-            return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+        def search(self, question, candidates):
+            near = yield Neighbors(candidates.nodes)
+            rounds.append(len(candidates))
+            return candidates.joined(reached(candidates, near.owner, near.node, np.zeros(len(near.node)), self.name))
 
     index = GraphIndex.from_texts(["a loom", "b", "c", "d"], edges=[("0", "1"), ("1", "2"), ("2", "3")])
     for budget, expected in ((3, [1, 2]), (4, [1, 2, 3]), (9, [1, 2, 3, 4]), (1, [])):
@@ -702,9 +702,9 @@ def test_notes_are_told_once_and_counts_of_visited_nodes_are_kept():
     class Notes(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             question.notes += ["first", "second", "first"]
-            return found
+            return candidates
 
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
     queries = Queries.of(index, ["loom"])
@@ -749,17 +749,17 @@ def test_notes_of_operators_side_by_side_are_in_the_order_of_the_operators():
     class Late(Operator):
         kind = OperatorKind.GRAPH_SEARCH
 
-        def search(self, question, found):
-            yield Degree(found.nodes)
+        def search(self, question, candidates):
+            yield Degree(candidates.nodes)
             question.notes.append("late")
-            return found
+            return candidates
 
     class Soon(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             question.notes.append("soon")
-            return found
+            return candidates
 
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
     both = Pipeline(BM25Search(1), ReciprocalRankFusion(Late(), Soon()))
@@ -808,8 +808,8 @@ def test_a_long_parameter_is_shown_by_its_class():
         def __init__(self, word):
             self.word = word
 
-        def search(self, question, found):
-            return found
+        def search(self, question, candidates):
+            return candidates
 
     # A hundred and twenty characters with their quotes are shown.
     assert repr(Told("w" * 118)) == f"Told(word='{'w' * 118}')" and repr(Told("w" * 119)) == "Told(word=<str>)"

@@ -126,12 +126,12 @@ def test_calls_with_options_of_their_own_share_batches_where_answers_are_alike()
     class Waits(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             begin.wait(10)
             if question.place == 0:
                 batches.append(list(question.queries.texts))
-            return found
+            return candidates
 
     index = GraphIndex.from_texts(["a loom", "a card"])
     retriever = Retriever(index, Pipeline(BM25Search(), Waits()), share_batches=True)
@@ -175,10 +175,10 @@ def test_calls_share_batches_on_a_gpu_by_default(monkeypatch):
     class Batches(Operator):
         kind = OperatorKind.VECTOR_SEARCH
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             seen.append(question.place)
-            return found
+            return candidates
 
     index = GraphIndex.from_texts(["a loom", "a card"])
     assert Retriever(index, Pipeline(BM25Search(), Batches()))._shared_calls is None

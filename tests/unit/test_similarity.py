@@ -197,9 +197,9 @@ def test_an_operator_of_your_own_behind_a_vector_search_has_it():
         # What it calls a signal is none of the index.
         signal = torch.ones(3)
 
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
-            return found.rescored(-found.scores)
+            return candidates.rescored(-candidates.scores)
 
     index = linked_index()
     hits = Retriever(index, Pipeline(VectorSearch(5), Reversed()), k=5).retrieve(QUESTIONS[0])

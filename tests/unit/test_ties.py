@@ -189,7 +189,7 @@ def test_stex_adds_equal_candidates_by_row(seed):
 
 def fixed(nodes):
     class Fixed(VectorSearch):
-        def search(self, question, found):
+        def search(self, question, candidates):
             yield from ()
             return Candidates.seeds(np.array(nodes), np.arange(len(nodes), 0, -1.0), self.name)
 

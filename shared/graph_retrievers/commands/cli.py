@@ -57,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     what = "print the operators of each retriever"
     taxonomy = commands.add_parser("taxonomy", help=what, description="Print the operators of each retriever, by kind.")
     taxonomy.set_defaults(run=_taxonomy)
-    for each in (evaluate, fit, mcp, serve):
-        each.add_commands(commands)
+    for module in (evaluate, fit, mcp, serve):
+        module.add_commands(commands)
     return parser
 
 

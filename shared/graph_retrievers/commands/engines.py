@@ -100,8 +100,8 @@ def opened_engines(args: argparse.Namespace) -> Iterator[Callable[..., str] | No
 
 
 def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
-    for flag, given in (("--vectors", args.vectors), ("--database", args.database)):
-        if given is not None:
+    for flag, value in (("--vectors", args.vectors), ("--database", args.database)):
+        if value is not None:
             raise InvalidArgumentError(
                 f"{flag} is not for PostgreSQL, which holds vectors and words too; its url names the database."
             )
@@ -116,13 +116,13 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
         def write(index: GraphIndex, vectors: Callable[[list[str]], Tensor] | None = None) -> str:
             options = {"replace": args.replace, "show_progress": True}
             if index.signals:
-                written = write_index(index, database, args.name, **options)
+                report = write_index(index, database, args.name, **options)
             else:
                 model = index.embedding_name if vectors is not None else ""
-                written = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
+                report = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
             sizes = {"nodes": len(index), "edges": index.graph.num_edges}
-            said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
-            return f"{database.where}, {args.name}: {', '.join(said)}"
+            parts = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in report._asdict().items()]
+            return f"{database.where}, {args.name}: {', '.join(parts)}"
 
         yield write
 
@@ -159,9 +159,9 @@ def _place(where: str, instead: str) -> str:
 
 def add_postgres(parser: argparse.ArgumentParser) -> None:
     """Add the options of an index in PostgreSQL that is read."""
-    stored = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
-    stored.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
-    stored.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
+    group = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
+    group.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
+    group.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
 
 
 def check_postgres(what: str, url: str, insecure: bool) -> None:
@@ -236,9 +236,9 @@ def _check_folder(where: str) -> None:
         raise InvalidArgumentError(f"--vectors {where!r} would be a folder; write an address as http://{where}, or https://.")
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"--vectors {where!r} is a file; expected http://HOST:6333, https://..., or a folder.")
-    if folder.exists() and (others := sorted({entry.name for entry in folder.iterdir()} - _LOCAL)):
+    if folder.exists() and (names := sorted({entry.name for entry in folder.iterdir()} - _LOCAL)):
         raise InvalidArgumentError(
-            f"--vectors {where!r} holds {others[0]!r}, which Qdrant did not make; give a folder that is new, empty or Qdrant's own."
+            f"--vectors {where!r} holds {names[0]!r}, which Qdrant did not make; give a folder that is new, empty or Qdrant's own."
         )
 
 
@@ -252,10 +252,10 @@ def _is_local(host: str) -> bool:
 def _write_to_both(args: argparse.Namespace, index: GraphIndex, database: Any, client: Any) -> str:
     from graph_retrievers.stores.engines import write_index
 
-    written = write_index(index, database, client, args.name, replace=args.replace, show_progress=True)
+    report = write_index(index, database, client, args.name, replace=args.replace, show_progress=True)
     sizes = {"nodes": len(index), "edges": index.graph.num_edges, "points": len(index)}
-    said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
-    return f"{args.to}, {args.name}: {', '.join(said[:2])}; {args.vectors}: {said[2]}"
+    parts = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in report._asdict().items()]
+    return f"{args.to}, {args.name}: {', '.join(parts[:2])}; {args.vectors}: {parts[2]}"
 
 
 def _told(changes: Any) -> str:

@@ -49,8 +49,8 @@ def add_commands(subparsers: Any) -> None:
         "Prints Recall@k (capped: the share of what fits into k places), nDCG@k, MRR, Hit@k and the mean time of a single query.",
         epilog=_QUERIES,
     )
-    read = "folder of the dataset, or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE (then pass --queries)"
-    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=read)
+    help_text = "folder of the dataset, or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE (then pass --queries)"
+    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=help_text)
     _add_data_options(parser.add_argument_group("queries").add_argument)
     _add_retriever_options(parser.add_argument_group("retrievers"))
     _add_measurement_options(parser.add_argument_group("measurement").add_argument)
@@ -58,24 +58,24 @@ def add_commands(subparsers: Any) -> None:
     add_postgres(parser)
     parser.set_defaults(run=run_evaluate)
 
-    made = subparsers.add_parser(
+    questions_parser = subparsers.add_parser(
         "make-queries",
         help="write test questions for documents that have none",
         description="Write questions about pairs of linked nodes, both of which are relevant, as queries.jsonl. A language model "
         "writes them. Without one, they read 'What links A to x, y and z?', where A is the title of the first node and x, y, z are "
         "characteristic words of the second; this form favours search by words.",
     )
-    add = made.add_argument
-    read = "folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE"
-    add("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=read)
+    add = questions_parser.add_argument
+    help_text = "folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE"
+    add("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=help_text)
     add("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
     add("--count", type=int, default=100, metavar="N", help="number of questions (default: 100)")
     writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function that answers a prompt"
     add("--language-model", metavar="MODULE:NAME", help=writer)
     add("--split", default="test", help="split of the queries (default: test)")
     add("--seed", type=int, default=0, help="seed that chooses the pairs (default: 0)")
-    add_postgres(made)
-    made.set_defaults(run=run_make_queries, device=None, no_embedding=True)
+    add_postgres(questions_parser)
+    questions_parser.set_defaults(run=run_make_queries, device=None, no_embedding=True)
 
 
 def _add_data_options(add: Callable[..., Any]) -> None:
@@ -112,8 +112,8 @@ def _add_retriever_options(group: Any) -> None:
 
 def _add_measurement_options(add: Callable[..., Any]) -> None:
     add("-k", type=int, default=10, help="number of hits to retrieve and measure (default: 10)")
-    timed = "number of queries that each retriever answers again, one by one, for timing; 0 for no timing (default: 20)"
-    add("--timed-queries", type=int, default=20, metavar="N", help=timed)
+    help_text = "number of queries that each retriever answers again, one by one, for timing; 0 for no timing (default: 20)"
+    add("--timed-queries", type=int, default=20, metavar="N", help=help_text)
     add("--seed", type=int, default=0, help="seed of the timed queries and of resampling (default: 0)")
     cache = "do not store vectors for later runs; by default they are stored in GRAPH_RETRIEVERS_CACHE or "
     cache += "~/.cache/graph-retrievers"
@@ -243,14 +243,14 @@ def _systems(args: argparse.Namespace) -> tuple[dict[str, System], bool]:
     return (every_system() | systems, True) if "all" in texts else (systems, False)
 
 
-def _system_texts(listed: str) -> list[str]:
+def _system_texts(text: str) -> list[str]:
     """Return the texts of systems between commas, but for commas within brackets and quotes, which are of one system."""
     cuts, depth = [-1], 0
-    for token in _TOKENS.finditer(listed):
+    for token in _TOKENS.finditer(text):
         depth += (token[0] in "([{") - (token[0] in ")]}")
         if token[0] == "," and depth == 0:
             cuts.append(token.start())
-    parts = [listed[before + 1 : cut].strip() for before, cut in pairwise([*cuts, len(listed)])]
+    parts = [text[before + 1 : cut].strip() for before, cut in pairwise([*cuts, len(text)])]
     return [part for part in parts if part]
 
 
@@ -258,23 +258,23 @@ def _completed(systems: dict[str, System], checkpoints: dict[str, str], language
     """Return systems with their checkpoints, and with the language model where they take one."""
     complete = dict(systems)
     for name, system in systems.items():
-        given = {"checkpoint": checkpoints[name]} if name in checkpoints else {}
-        complete[name] = asking(replace(system, **given), language_model)
+        options = {"checkpoint": checkpoints[name]} if name in checkpoints else {}
+        complete[name] = asking(replace(system, **options), language_model)
     return complete
 
 
-def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:
+def _pairs(option: str, texts: list[str], names: list[str] | None = None) -> dict[str, str]:
     """Return the values of NAME=VALUE by name."""
-    found: dict[str, str] = {}
-    for text in given:
+    values: dict[str, str] = {}
+    for text in texts:
         # The text of a system may have "=" too.
-        known = [name for name in names or () if text.startswith(f"{name}=")]
-        name, _, value = (known[0], "=", text.removeprefix(f"{known[0]}=")) if known else text.partition("=")
-        if not name or not value or name in found or (names is not None and name not in names):
-            wanted = f" with NAME one of {', '.join(names)}" if names is not None else ""
-            raise InvalidArgumentError(f"{option} {text!r}: expected NAME=VALUE, each NAME once{wanted}.")
-        found[name] = value
-    return found
+        matches = [name for name in names or () if text.startswith(f"{name}=")]
+        name, _, value = (matches[0], "=", text.removeprefix(f"{matches[0]}=")) if matches else text.partition("=")
+        if not name or not value or name in values or (names is not None and name not in names):
+            expected = f" with NAME one of {', '.join(names)}" if names is not None else ""
+            raise InvalidArgumentError(f"{option} {text!r}: expected NAME=VALUE, each NAME once{expected}.")
+        values[name] = value
+    return values
 
 
 def _folder_digest(folder: str) -> str:
@@ -288,11 +288,11 @@ def _folder_digest(folder: str) -> str:
 def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:
     if split == "all" or (from_file and not any(query.split for query in queries)):
         return queries
-    chosen = [query for query in queries if query.split == split]
-    if not chosen:
+    part = [query for query in queries if query.split == split]
+    if not part:
         there = sorted({query.split for query in queries if query.split})
         raise InvalidArgumentError(
             f"None of the {len(queries)} queries is of split {split!r}; there are: {', '.join(there) or 'no splits'}. "
             "Pass one of them, or --split all."
         )
-    return chosen
+    return part

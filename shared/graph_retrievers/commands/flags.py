@@ -40,27 +40,27 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
     >>> in_flags("This index has no vectors; build it with embedding= or vectors=.", args)
     'This index has no vectors; build it with --embedding.'
     """
-    given = vars(args)
+    values = vars(args)
 
     def flag(keyword: str, value: str) -> str:
-        option, written = _FLAGS.get(keyword, (keyword, _option(keyword)))
+        option, text = _FLAGS.get(keyword, (keyword, _option(keyword)))
         value = value.strip("'")
-        return "" if option not in given else f"{written} {value}" if value and value != "True" else written
+        return "" if option not in values else f"{text} {value}" if value and value != "True" else text
 
     def advice(match: re.Match[str]) -> str:
         words = re.findall(r"([a-z_]+)=(True|'[^']*')?", match["words"])
-        if given.get("no_embedding") and "embedding" in dict(words):
+        if values.get("no_embedding") and "embedding" in dict(words):
             return "leave out --no-embedding"
-        flags = [found for found in (flag(*word) for word in words) if found]
+        flags = [text for text in (flag(*word) for word in words) if text]
         return f"{match['verb']} {' or '.join(flags)}" if flags else f"{match[0]} from Python"
 
     message = _ADVICE.sub(advice, message)
-    if given.get("to"):
+    if values.get("to"):
         for keyword, place in _GIVEN.items():
             message = message.replace(keyword, place)
     first = re.match(r"([a-z_]+)(?= (?:must|is) )", message)
-    named = first is not None and first[1] in given and first[1] not in _PLACES
-    return _option(first[1]) + message[first.end() :] if first is not None and named else message
+    is_flag = first is not None and first[1] in values and first[1] not in _PLACES
+    return _option(first[1]) + message[first.end() :] if first is not None and is_flag else message
 
 
 def printable(text: str) -> str:

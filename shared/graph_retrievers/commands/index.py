@@ -46,8 +46,8 @@ def add_commands(subparsers: Any) -> None:
     add("--edges", metavar="KINDS", help=edges)
     tokens = "most tokens of a node: longer sections of files are split (default: 220; minilm reads 256 with the title)"
     add("--tokens", type=int, default=220, metavar="N", help=tokens)
-    published = "address at which the folder or its repository is published: links to it become links to the files"
-    add("--site", metavar="URL", default="", help=published)
+    help_text = "address at which the folder or its repository is published: links to it become links to the files"
+    add("--site", metavar="URL", default="", help=help_text)
     add("--strict", action="store_true", help="refuse a folder with a file that cannot be read; by default it is left out")
     add_options(add, "--device")
     add_engines(parser)
@@ -80,7 +80,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     from graph_retrievers.signals.embedding import embed_texts
     from graph_retrievers.signals.sentence_encoder import load_embedding
 
-    started = time.perf_counter()
+    start = time.perf_counter()
     # Checked first, because the embedding takes long.
     if args.out is not None:
         check_target(args.out)
@@ -97,17 +97,17 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
         with _shown_log():
             nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, strict=args.strict, show_progress=True)
         options["edges"] = edge_specs(args.edges or _OF_FILES, files, args.site)
-    read = _pages(files) if files else ""
+    pages = _pages(files) if files else ""
     cache = None if embedding is None else _cache(embedding, len(nodes))
     in_blocks = to_postgres(args) and args.out is None and not needs_vectors(options["edges"])
     in_blocks &= embedding is None or cache is not None
-    known, width, vectors = 0, 0, None
+    cache_hits, width, vectors = 0, 0, None
     if in_blocks:
         options |= {"vectors": False, "bm25": False}
     elif embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
         vectors = embed_texts(embedding, contents, True) if cache is None else cache.vectors(contents, True)
-        known, width = 0 if cache is None else cache.found, vectors.shape[1]
+        cache_hits, width = 0 if cache is None else cache.found, vectors.shape[1]
         options["vectors"] = vectors
     with _shown_log():
         index = GraphIndex.from_documents(nodes, **options)
@@ -116,20 +116,20 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     # Of a large corpus, what is not needed any more takes much.
     del nodes, files, options
     if in_blocks and cache is not None:
-        known, width = _embedded(index.graph, cache)
+        cache_hits, width = _embedded(index.graph, cache)
     if args.out is not None:
         index.save(args.out)
-    if read:
-        print(printable(read))
-    named = f"vectors of {index.embedding_name} ({width}) and " if width else ""
-    seconds = time.perf_counter() - started
+    if pages:
+        print(printable(pages))
+    vectors_text = f"vectors of {index.embedding_name} ({width}) and " if width else ""
+    seconds = time.perf_counter() - start
     counts = zip(index.graph.relations.bincount().tolist(), index.graph.relation_names, strict=True)
     edges = ", ".join(f"{count:,} {relation or 'unnamed'}" for count, relation in counts)
     edges = f" ({edges})" if edges else ""
-    again = f"{known:,} of them embedded before, " if known else ""
+    again = f"{cache_hits:,} of them embedded before, " if cache_hits else ""
     where = args.out or args.source
-    said = f"{where}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
-    print(printable(said))
+    line = f"{where}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {vectors_text}BM25, in {seconds:.1f} s"
+    print(printable(line))
     return index, None if cache is None or not in_blocks else cache.vectors
 
 
@@ -148,14 +148,14 @@ def _embedded(graph: CorpusGraph, cache: VectorCache) -> tuple[int, int]:
     """Embed the texts of a graph, in blocks; return how many of their vectors were kept before, and the width of these."""
     from graph_retrievers.progress import progress_bar
 
-    known, width = 0, 0
+    cache_hits, width = 0, 0
     with progress_bar(total=len(graph), desc="embedding", unit="text") as bar:
         for start in range(0, len(graph), _TEXTS):
             contents = [graph.content(row) for row in range(start, min(start + _TEXTS, len(graph)))]
             width = cache.vectors(contents).shape[1]
-            known += cache.found
+            cache_hits += cache.found
             bar.update(len(contents))
-    return known, width
+    return cache_hits, width
 
 
 def _pages(nodes: Sequence[Node]) -> str:
@@ -164,16 +164,16 @@ def _pages(nodes: Sequence[Node]) -> str:
 
     pages = len({node.metadata["path"] for node in nodes})
     longest = max(nodes, key=lambda node: word_count(node.text))
-    held = f"{pages:,} page{'s' * (pages > 1)} in {len(nodes):,} node{'s' * (len(nodes) > 1)}"
-    return f"{held}; the longest has {word_count(longest.text):,} words ({longest.id})"
+    text = f"{pages:,} page{'s' * (pages > 1)} in {len(nodes):,} node{'s' * (len(nodes) > 1)}"
+    return f"{text}; the longest has {word_count(longest.text):,} words ({longest.id})"
 
 
 def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
     """Return the sources of edges with these names; `files` are the nodes of a folder, and `site` is where it is published."""
     from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, NumberedReferences, TitleMentions
 
-    chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    for name in chosen:
+    kinds = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    for name in kinds:
         if name not in (*_EDGES, "none"):
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
     # The texts of HTML files have no tags any more; their links were read before.
@@ -181,9 +181,9 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
     structure: list[Any] = [DocumentStructure(parts=not files)]
     if any("contents" in node.metadata for node in files):
         structure.append(Links(field="contents", relation="contains"))
-    made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "numbers": [NumberedReferences()]}
-    made["neighbors"] = [NearestNeighbors()]
-    return [spec for name in chosen if name != "none" for spec in made[name]]
+    specs_of = {"links": links, "structure": structure, "mentions": [TitleMentions()], "numbers": [NumberedReferences()]}
+    specs_of["neighbors"] = [NearestNeighbors()]
+    return [spec for name in kinds if name != "none" for spec in specs_of[name]]
 
 
 @contextmanager

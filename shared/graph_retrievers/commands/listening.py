@@ -22,14 +22,14 @@ def listen(host: str, port: int, exposed: bool = False) -> socket.socket:
             f"--host {host!r} can be reached by other machines, and the page has no password: whoever reaches it reads all "
             "documents. Give --expose too if that is meant."
         )
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind(address)
-        made.listen()
+        server.bind(address)
+        server.listen()
     except OSError as error:
-        made.close()
+        server.close()
         raise InvalidArgumentError(
             f"--port {port} of {host} is not free ({error.strerror}); give another, or 0 for any."
         ) from error
-    return made
+    return server

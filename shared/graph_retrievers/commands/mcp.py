@@ -87,13 +87,13 @@ def mcp_server(tools: GraphTools) -> MCPServer:
         def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
             return arguments_to_validate
 
-    made, reading = [], ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    server_tools, reading = [], ToolAnnotations(read_only_hint=True, open_world_hint=False)
     function: Any
     for function in tools.functions(answered, ToolError):
         tool = Tool.from_function(_awaited(function), annotations=reading, structured_output=False)
         tool.parameters, tool.fn_metadata = TypeAdapter(function).json_schema(), Unchecked(arg_model=ArgModelBase)
-        made.append(tool)
-    return MCPServer("graph-retrievers", instructions=_INSTRUCTIONS, tools=made)
+        server_tools.append(tool)
+    return MCPServer("graph-retrievers", instructions=_INSTRUCTIONS, tools=server_tools)
 
 
 def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -50,8 +50,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def add_options(add: Callable[..., Any], *names: str, **help: str) -> None:
     """Add options that several commands have, by ``add_argument`` of a parser; `help` has other texts for this command."""
     for name in names:
-        said = {"help": help[key]} if (key := name.removeprefix("--")) in help else {}
-        add(name, **_OPTIONS[name] | said)
+        options = {"help": help[key]} if (key := name.removeprefix("--")) in help else {}
+        add(name, **_OPTIONS[name] | options)
 
 
 def absolute(name: str) -> str:
@@ -179,8 +179,8 @@ def index_and_queries(args: argparse.Namespace, where: str, *, edges: bool = Fal
 
     if is_index(where):
         if not args.queries:
-            shown = "An index in PostgreSQL" if is_postgres(where) else where
-            raise InvalidArgumentError(f"{shown} is not a dataset; for an index, pass questions with --queries FILE.")
+            place = "An index in PostgreSQL" if is_postgres(where) else where
+            raise InvalidArgumentError(f"{place} is not a dataset; for an index, pass questions with --queries FILE.")
         index = load_index(args, where, edge_signals=edges)
         return index, read_queries(args.queries, nodes=index.graph)
     dataset = read_dataset(where)

@@ -26,8 +26,8 @@ def add_commands(subparsers: Any) -> None:
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(add, "--retriever")
-    scored = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"
-    add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=scored)
+    help_text = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"
+    add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=help_text)
     writer = "Python object for hyde, decomposition, ircot and others that use a language model: see make-queries"
     add("--language-model", metavar="MODULE:NAME", help=writer)
     limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
@@ -55,8 +55,8 @@ def run_search(args: argparse.Namespace) -> None:
     """Run the ``search`` command."""
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
 
-    given = {"per_source": args.per_source, "source_field": args.source_field}
-    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = {"per_source": args.per_source, "source_field": args.source_field}
+    limits: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with opened_index(args, in_memory=bool(args.html)) as index:
         retriever = chosen_retriever(args, index, **limits)
         tell_unused_relevance(retriever)
@@ -68,9 +68,9 @@ def run_search(args: argparse.Namespace) -> None:
             return
         hits = retriever.retrieve(args.question, args.k)
     if args.json:
-        listed = [hit.to_dict() for hit in hits]
-        found = {"query": args.question, "retriever": retriever.name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
-        print(json.dumps(found, indent=1))
+        entries = [hit.to_dict() for hit in hits]
+        result = {"query": args.question, "retriever": retriever.name, "k": args.k, "hits": entries, "notes": list(hits.notes)}
+        print(json.dumps(result, indent=1))
     else:
         print(printable(hits_table(hits, args.explain)))
 
@@ -85,11 +85,11 @@ def hits_table(hits: Hits, explain: bool) -> str:
     lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
     for rank, hit in enumerate(hits, 1):
         # Ids are whole: they are what other commands and programs take.
-        titled, node = hit.title and hit.title != hit.id, " ".join(hit.id.split())
-        name = f"{one_line(hit.title, max(width - len(indent) - len(node) - 3, 40))} [{node}]" if titled else node
+        has_title, node = hit.title and hit.title != hit.id, " ".join(hit.id.split())
+        name = f"{one_line(hit.title, max(width - len(indent) - len(node) - 3, 40))} [{node}]" if has_title else node
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
-        named, relations = ([one_line(part, 80) for part in parts] for parts in (hit.path.titles, hit.path.relations))
-        hit = replace(hit, path=replace(hit.path, titles=tuple(named), relations=tuple(relations)), reason="")
+        titles, relations = ([one_line(part, 80) for part in parts] for parts in (hit.path.titles, hit.path.relations))
+        hit = replace(hit, path=replace(hit.path, titles=tuple(titles), relations=tuple(relations)), reason="")
         path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
         for line in hit.explain().splitlines()[1:] if explain else path:
             lines.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))

@@ -44,8 +44,8 @@ def run_serve(args: argparse.Namespace) -> None:
     with listen(args.host, args.port, args.expose) as listening:
         index = load_index(args, args.index, ready=True)
         runs, needs = offered(index, time_limit=args.time_limit)
-        told = {name: in_flags(text, args) for name, text in needs.items()}
-        app = search_app(runs, title=index_name(args, args.index), needs=told, hosts=[args.host])
+        messages = {name: in_flags(text, args) for name, text in needs.items()}
+        app = search_app(runs, title=index_name(args, args.index), needs=messages, hosts=[args.host])
         host = f"[{args.host}]" if ":" in args.host else args.host
         url = f"http://{host}:{listening.getsockname()[1]}/"
         print(printable(f"{len(index):,} nodes, {len(runs)} retrievers: {url} (Ctrl-C ends)"), flush=True)

@@ -20,36 +20,36 @@ def print_taxonomy() -> None:
     """Print the composition of each retriever, and the declared kind of each operator with that of its actual requests."""
     rows = [("retriever", "composition", "operators")]
     retrievers = list(_retrievers(_encyclopedia()))
-    for name, made in retrievers:
-        if isinstance(made, Retriever):
-            parts = dict.fromkeys(f"{part.name} {part.kind.value}" for part in made.operator.parts())
-            rows.append((name, made.operator.formula(), ", ".join(parts)))
+    for name, retriever in retrievers:
+        if isinstance(retriever, Retriever):
+            parts = dict.fromkeys(f"{part.name} {part.kind.value}" for part in retriever.operator.parts())
+            rows.append((name, retriever.operator.formula(), ", ".join(parts)))
         else:
-            rows.append((name, "-", " ".join(str(made).split())))
+            rows.append((name, "-", " ".join(str(retriever).split())))
     _print_table(rows)
     print()
-    kinds, asked, lacking = dict[str, OperatorKind](), dict[str, list[str]](), dict[str, str]()
-    for name, made in chain(retrievers, _retrievers(_knowledge())):
-        if not isinstance(made, Retriever):
+    kinds, requests, lacking = dict[str, OperatorKind](), dict[str, list[str]](), dict[str, str]()
+    for name, retriever in chain(retrievers, _retrievers(_knowledge())):
+        if not isinstance(retriever, Retriever):
             continue
-        kinds |= {part.name: part.kind for part in made.operator.parts()}
-        plan: dict[str, Any] = {"plan": _PLAN} if "plan" in made.operator.reads else {}
+        kinds |= {part.name: part.kind for part in retriever.operator.parts()}
+        plan: dict[str, Any] = {"plan": _PLAN} if "plan" in retriever.operator.reads else {}
         try:
-            trace = made.retrieve("What did Ada Holm write of?", **plan).trace
+            trace = retriever.retrieve("What did Ada Holm write of?", **plan).trace
         except MissingDependencyError as error:
             lacking[name] = str(error)
             continue
         for call in trace:
             for operator in call.operators:
-                asked.setdefault(operator, []).append(call.request.__name__)
+                requests.setdefault(operator, []).append(call.request.__name__)
     order = [member.value for member in OperatorKind]
-    told = [(name, kind.value, ", ".join(dict.fromkeys(asked.get(name, ["-"])))) for name, kind in kinds.items()]
-    _print_table([("operator", "kind", "asks"), *sorted(told, key=lambda row: order.index(row[1]))])
+    kind_rows = [(name, kind.value, ", ".join(dict.fromkeys(requests.get(name, ["-"])))) for name, kind in kinds.items()]
+    _print_table([("operator", "kind", "asks"), *sorted(kind_rows, key=lambda row: order.index(row[1]))])
     print()
     for member in OperatorKind:
         print(f"{member.value:<6} {member.name.lower().replace('_', ' ')}")
     print()
-    _print_table_1({name: made for name, made in retrievers if isinstance(made, Retriever)})
+    _print_table_1({name: retriever for name, retriever in retrievers if isinstance(retriever, Retriever)})
     for name, why in lacking.items():
         print(f"\n{name} was not run: {why}")
 
@@ -99,11 +99,13 @@ def _print_table_1(retrievers: Mapping[str, Retriever]) -> None:
         if name not in retrievers:
             rows.append((method, paper, "-", "-"))
         else:
-            made = Retriever(_knowledge(), name)
-            seen = {_READS[call.request.reads] for call in made.retrieve("What did Ada Holm write of?").trace if call.request.reads}
-            own = {part.kind.value for part in made.operator.parts()}
-            rows.append((method, paper, *(" ".join(kind for kind in kinds if kind in each) for each in (seen, own))))
-            if seen == set().union(*(_FUSED.get(mark, {mark}) for mark in marks)) and own <= marks:
+            retriever = Retriever(_knowledge(), name)
+            reads = {
+                _READS[call.request.reads] for call in retriever.retrieve("What did Ada Holm write of?").trace if call.request.reads
+            }
+            operator_kinds = {part.kind.value for part in retriever.operator.parts()}
+            rows.append((method, paper, *(" ".join(kind for kind in kinds if kind in each) for each in (reads, operator_kinds))))
+            if reads == set().union(*(_FUSED.get(mark, {mark}) for mark in marks)) and operator_kinds <= marks:
                 continue
         notes.append(f"{method}: {_DIFFERENCES[method]}")
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -139,8 +141,8 @@ def _index(nodes: list[Node], edges: Sequence[tuple[str, str, str]] = (), **sett
 def _retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever | GraphRetrieverError]]:
     """Yield each retriever with its name, or why there is none."""
     # A checkpoint would provide the reranker.
-    trained = {"mor": MoR(reranker=TrajectoryReranker(TrajectoryScorer(structure_width=2)))}
-    for name, system in (every_system() | trained).items():
+    extra = {"mor": MoR(reranker=TrajectoryReranker(TrajectoryScorer(structure_width=2)))}
+    for name, system in (every_system() | extra).items():
         try:
             yield name, Retriever(index, system)
         except GraphRetrieverError as error:

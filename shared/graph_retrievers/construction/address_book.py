@@ -78,17 +78,17 @@ class AddressBook:
         if link.startswith("[["):
             return self._by_name(link, base)
         try:
-            joined = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))
+            full_url = urljoin(_as_url(base), _OTHER_SCHEME.sub(r"http://\1--", link))
         except ValueError:
             return None
-        found = _parts(joined)
-        if found is None:
+        parts = _parts(full_url)
+        if parts is None:
             return None
-        url, fragment = found
+        url, fragment = parts
         roots = ["", self._root] if link.startswith("/") and not link.startswith("//") else [""]
-        tried = [root + url for root in roots]
-        tried += [root + path for path in self._below_sites(url, len(roots) > 1) for root in ("", self._root)]
-        address = next((page for forms in self._forms for address in tried if (page := forms.page(address))), None)
+        addresses = [root + url for root in roots]
+        addresses += [root + path for path in self._below_sites(url, len(roots) > 1) for root in ("", self._root)]
+        address = next((page for forms in self._forms for address in addresses if (page := forms.page(address))), None)
         address = address or self._in_vault(link, base)
         return None if address is None else (address, fragment)
 
@@ -103,21 +103,21 @@ class AddressBook:
         if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
             return page
         # "README.md" names no page if several folders have one.
-        first = posixpath.splitext(posixpath.basename(path))[0].lower() in _FIRST
-        return None if first and self._named.is_shared(path) else self._named.find(path, _as_url(base))
+        is_index = posixpath.splitext(posixpath.basename(path))[0].lower() in _FIRST
+        return None if is_index and self._named.is_shared(path) else self._named.find(path, _as_url(base))
 
     def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
         """Return the page that a wiki link on the page `base` leads to, and its fragment."""
         name, _, fragment = link[2:].removesuffix("]]").partition("#")
         if not name:
             return (base, fragment) if base else None
-        here = _as_url(base) if base else ""
-        if inside := _VAULT.match(name):
+        base_url = _as_url(base) if base else ""
+        if match := _VAULT.match(name):
             # The name of a vault is that of its folder, if nothing else is configured.
-            name = name[inside.end() :]
-            page = self._named.find(f"{inside[1]}/{name}", here) or self._named.find(name, here)
+            name = name[match.end() :]
+            page = self._named.find(f"{match[1]}/{name}", base_url) or self._named.find(name, base_url)
         else:
-            page = self._named.find(name, here)
+            page = self._named.find(name, base_url)
         return None if page is None else (page, fragment)
 
     def misses(self, link: str, base: str = "") -> bool:
@@ -128,25 +128,25 @@ class AddressBook:
             return not is_other_file(link[2:].partition("#")[0].removesuffix("]]"))
         try:
             parts = urlsplit(link.strip())
-            found = _parts(urljoin(_as_url(base), link.strip()))
+            target = _parts(urljoin(_as_url(base), link.strip()))
         except ValueError:
             return False
         if parts.scheme or parts.netloc:
-            inside = found is not None and any(self._below_sites(found[0]))
+            is_inside = target is not None and any(self._below_sites(target[0]))
         else:
-            inside = bool(base) and bool(parts.path)
-        return inside and ending_of(parts.path) in ("", *FILES)
+            is_inside = bool(base) and bool(parts.path)
+        return is_inside and ending_of(parts.path) in ("", *FILES)
 
-    def _below_sites(self, url: str, rooted: bool = False) -> Iterator[str]:
-        """Yield the paths that a URL has below the sites; with `rooted`, a path is one from the root of their hosts."""
+    def _below_sites(self, url: str, from_root: bool = False) -> Iterator[str]:
+        """Yield the paths that a URL has below the sites; with `from_root`, a path is one from the root of their hosts."""
         url = url.partition("?")[0]
         for host, folder in self._sites:
-            key = host + url.rstrip("/") if rooted and url.startswith("/") else _key(url)
+            key = host + url.rstrip("/") if from_root and url.startswith("/") else _key(url)
             if (key + "/").startswith(host + folder + "/"):
                 path = key[len(host + folder) :] + ("/" if url.endswith("/") else "")
                 yield path or "/"
-                if (inside := _FORGE.sub("", path)) != path:
-                    yield inside or "/"
+                if (rest := _FORGE.sub("", path)) != path:
+                    yield rest or "/"
 
 
 class _Forms:
@@ -157,17 +157,17 @@ class _Forms:
         self._same: dict[str, str] = {}
         self._index: dict[str, str] = {}
         self._loose: dict[str, str] = {}
-        for known, address in pages:
-            found = _parts(_as_url(known)) if len(known) <= _LONGEST else None
-            if found is None:
+        for form, address in pages:
+            parts = _parts(_as_url(form)) if len(form) <= _LONGEST else None
+            if parts is None:
                 # Not an address, such as "http://[", or a longer one: no link leads there.
                 continue
-            url, _ = found
+            url, _ = parts
             key = _key(url)
             self.exact.setdefault(url, address)
             self._same.setdefault(key, address)
-            plain = _plain(key)
-            if plain != (folder := _INDEX.sub("", plain) or "/"):
+            plain_key = _plain(key)
+            if plain_key != (folder := _INDEX.sub("", plain_key) or "/"):
                 self._index.setdefault(folder, address)
             self._loose.setdefault(folder, address)
 
@@ -175,9 +175,9 @@ class _Forms:
         if url.startswith("/"):
             url = url.partition("?")[0]
         key = _key(url)
-        plain = _INDEX.sub("", _plain(key))
-        index = self._index.get(plain) if url.endswith("/") else None
-        return self.exact.get(url) or index or self._same.get(key) or self._loose.get(plain)
+        plain_key = _INDEX.sub("", _plain(key))
+        index = self._index.get(plain_key) if url.endswith("/") else None
+        return self.exact.get(url) or index or self._same.get(key) or self._loose.get(plain_key)
 
 
 def check_site(site: str) -> None:
@@ -188,9 +188,9 @@ def check_site(site: str) -> None:
 
 def _site(address: str) -> tuple[str, str] | None:
     """Return the host of a site with its scheme, and its folder, in the form of :func:`_key`; None for what is not a URL."""
-    found = _parts(address.strip())
-    host = re.match(r"http://[^/]+", _key(found[0])) if found else None
-    return (host[0], _key(found[0])[host.end() :].rstrip("/")) if found and host else None
+    parts = _parts(address.strip())
+    host = re.match(r"http://[^/]+", _key(parts[0])) if parts else None
+    return (host[0], _key(parts[0])[host.end() :].rstrip("/")) if parts and host else None
 
 
 def _as_url(address: str) -> str:

@@ -29,8 +29,8 @@ class Heading(NamedTuple):
 
 def headings_of(blocks: Iterable[Block]) -> list[Heading]:
     """Return the headings among some blocks, in order."""
-    found = (block for block in blocks if block.level)
-    return [Heading(block.level, block.text, (block.source or "").strip().partition("\n")[0].strip("# \t")) for block in found]
+    headings = (block for block in blocks if block.level)
+    return [Heading(block.level, block.text, (block.source or "").strip().partition("\n")[0].strip("# \t")) for block in headings]
 
 
 class Outline(Generic[Place]):
@@ -48,12 +48,12 @@ class Outline(Generic[Place]):
         self._keys: list[set[str]] = []
         self._around: list[int] = []
         self._rows: dict[str, list[int]] = {}
-        open_ones: list[tuple[int, int]] = []
+        stack: list[tuple[int, int]] = []
         for row, (heading, place) in enumerate(headings):
-            while open_ones and open_ones[-1][0] >= heading.level:
-                open_ones.pop()
-            self._around.append(open_ones[-1][1] if open_ones else -1)
-            open_ones.append((heading.level, row))
+            while stack and stack[-1][0] >= heading.level:
+                stack.pop()
+            self._around.append(stack[-1][1] if stack else -1)
+            stack.append((heading.level, row))
             self._places.append(place)
             self._keys.append({bare(heading.text), bare(heading.source)} - {""})
             for key in self._keys[-1]:
@@ -67,12 +67,12 @@ class Outline(Generic[Place]):
         """Return the place of the first heading that a fragment names, below those that it names before; None if there is none."""
         *outer, last = map(bare, fragment.split("#"))
         for row in islice(self._rows.get(last, ()), _SAME):
-            left, above = [*outer], self._around[row]
-            while left and above >= 0:
-                if left[-1] in self._keys[above]:
-                    left.pop()
+            rest, above = [*outer], self._around[row]
+            while rest and above >= 0:
+                if rest[-1] in self._keys[above]:
+                    rest.pop()
                 above = self._around[above]
-            if not left and self._places[row] is not None:
+            if not rest and self._places[row] is not None:
                 return self._places[row]
         return None
 
@@ -86,31 +86,31 @@ class Anchors:
         self._lines: dict[str, int] = {}
         headings: list[tuple[Heading, int | None]] = []
         last: dict[str, int] = {}
-        seen: Counter[str] = Counter()
-        around: tuple[str, ...] = ()
-        for place, (row, anchors, written, node) in enumerate(chunks):
+        counts: Counter[str] = Counter()
+        previous: tuple[str, ...] = ()
+        for place, (row, anchors, own_headings, node) in enumerate(chunks):
             for name in anchors:
-                before, loose = self._exact.get(name), _loosened(name)
+                old_row, loose_name = self._exact.get(name), _loosened(name)
                 # Overlapping chunks repeat an anchor; the text after it is in the later one.
-                if before is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
+                if old_row is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
                     self._exact[name] = row
-                    if self._loose.get(loose, before) == before:
-                        self._loose[loose] = row
+                    if self._loose.get(loose_name, old_row) == old_row:
+                        self._loose[loose_name] = row
                 last[name] = place
-            headings += [(heading, row) for heading in written]
+            headings += [(heading, row) for heading in own_headings]
             path = heading_path(node)
-            same = sum(1 for _ in takewhile(bool, map(eq, around, path)))
+            same = sum(1 for _ in takewhile(bool, map(eq, previous, path)))
             for depth, heading in enumerate(path[same:], same + 1):
-                heading, given = own_anchor(heading)
-                count, name = seen[slug(heading)], _loosened(heading)
-                seen[slug(heading)] += not given
-                if depth == len(path) and given:
-                    self._exact.setdefault(given, row)
+                heading, anchor = own_anchor(heading)
+                count, name = counts[slug(heading)], _loosened(heading)
+                counts[slug(heading)] += not anchor
+                if depth == len(path) and anchor:
+                    self._exact.setdefault(anchor, row)
                 elif depth == len(path):
                     self._loose.setdefault(f"{name}-{count}" if count else name, row)
                 headings.append((Heading(depth, heading), row if depth == len(path) else None))
-            around = path
-            if not written and not path:
+            previous = path
+            if not own_headings and not path:
                 for name in _runs(node.text):
                     self._lines.setdefault(name, row)
         self._outline = Outline(headings)

@@ -64,12 +64,12 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
         raise InvalidArgumentError(f"{shown(splitter)} cannot split; pass an object with split_text(text), or a function.")
     chunks: list[Node] = []
     for document in to_nodes(documents, title_key=title_key):
-        found = called("The splitter", split, document.text) if document.text.strip() else [""]
+        parts = called("The splitter", split, document.text) if document.text.strip() else [""]
         # Some splitters give documents instead of texts.
-        texts = [] if isinstance(found, str) or not isinstance(found, Iterable) else [getattr(t, "page_content", t) for t in found]
+        texts = [] if isinstance(parts, str) or not isinstance(parts, Iterable) else [getattr(t, "page_content", t) for t in parts]
         if not texts or not all(isinstance(text, str) for text in texts):
-            given = f"{shown(found)} for document {document.id!r}"
-            raise InvalidArgumentError(f"The splitter returned {given}; expected a list of texts.")
+            message = f"{shown(parts)} for document {document.id!r}"
+            raise InvalidArgumentError(f"The splitter returned {message}; expected a list of texts.")
         # What is hidden of a document is hidden of its chunks.
         hidden = {key: value for key, value in document.origin.items() if key.startswith("excluded_")}
         for number, text in enumerate(texts, 1):
@@ -161,7 +161,7 @@ class ContextualCitations(EdgeSpec):
         if corpus.vectors is None:
             raise MissingSignalError("A contextual citation graph needs vectors: pass embedding= or vectors=.")
         chunks: dict[str, list[int]] = {}
-        cited: dict[str, dict[str, None]] = {}
+        citations: dict[str, dict[str, None]] = {}
         edges: list[tuple[str, str, str]] = []
         for row, node in enumerate(corpus.nodes):
             if self.document not in node.metadata:
@@ -172,14 +172,14 @@ class ContextualCitations(EdgeSpec):
                 edges.append((corpus.nodes[rows[-1]].id, node.id, "next"))
             rows.append(row)
             edges += [(name, node.id, "refers to") for name in _names(node.metadata.get(self.refers_to))]
-            cited.setdefault(document, {}).update(dict.fromkeys(_names(node.metadata.get(self.cites))))
+            citations.setdefault(document, {}).update(dict.fromkeys(_names(node.metadata.get(self.cites))))
         if not chunks:
             raise NothingToReadError(f"No node has the metadata field {self.document!r}; make chunks with chunk_documents.")
-        inside = corpus.known(edges)
-        pairs = [(u, v) for u, names in cited.items() for v in names if v != u]
-        known = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]
-        across = [(corpus.nodes[j].id, corpus.nodes[i].id, self.relation) for i, j in self._across(corpus, known)]
-        return FoundEdges([*inside.edges, *across], inside.absent + len(pairs) - len(known))
+        chunk_edges = corpus.known(edges)
+        pairs = [(u, v) for u, names in citations.items() for v in names if v != u]
+        document_pairs = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]
+        across = [(corpus.nodes[j].id, corpus.nodes[i].id, self.relation) for i, j in self._across(corpus, document_pairs)]
+        return FoundEdges([*chunk_edges.edges, *across], chunk_edges.absent + len(pairs) - len(document_pairs))
 
     def _across(self, corpus: CorpusNodes, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
         """Yield (citing chunk, cited chunk) of the most relevant chunks across each pair of documents."""
@@ -201,8 +201,8 @@ class ContextualCitations(EdgeSpec):
         device = vectors.device
         flat = [(i, j, number) for number, (citing, cited) in enumerate(pairs) for i in citing for j in cited]
         reader, source, pair = torch.tensor(flat, dtype=torch.int64, device=device).reshape(-1, 3).unbind(1)
-        asked, place = torch.unique(reader, return_inverse=True)
-        texts = [contents[row] for row in asked.tolist()]
+        readers, place = torch.unique(reader, return_inverse=True)
+        texts = [contents[row] for row in readers.tolist()]
         pieces = zip(*(part.split(_PAIRS_AT_A_TIME) for part in (place, reader, source)), strict=True)
         scores = torch.cat([words.scores(texts, p, s).double() + (vectors[r] * vectors[s]).sum(1).double() for p, r, s in pieces])
         # Sorted by pair, reader, falling relevance; entries are in the order of chunks, which equal relevances keep.
@@ -210,8 +210,8 @@ class ContextualCitations(EdgeSpec):
         order = order[torch.sort((pair * len(contents) + reader)[order], stable=True).indices]
         keys = (pair * len(contents) + reader)[order]
         start = torch.searchsorted(keys, keys)
-        kept = order[torch.arange(keys.numel(), device=device) - start < self.top_n]
-        return list(zip(reader[kept].tolist(), source[kept].tolist(), strict=True))
+        entries = order[torch.arange(keys.numel(), device=device) - start < self.top_n]
+        return list(zip(reader[entries].tolist(), source[entries].tolist(), strict=True))
 
 
 class _EncodedOnce:
@@ -221,8 +221,8 @@ class _EncodedOnce:
         self._encoder, self.name, self._known = encoder, encoder.name, dict[str, dict[int, float]]()
 
     def encode(self, texts: Sequence[str], *, queries: bool = False) -> list[dict[int, float]]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known |= zip(new, self._encoder.encode(new) if new else (), strict=True)
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known |= zip(new_texts, self._encoder.encode(new_texts) if new_texts else (), strict=True)
         return [self._known[text] for text in texts]
 
 

@@ -32,32 +32,34 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
     >>> [chunk.anchor for chunk in kept["book"]], places
     (['preface'], {('book', 'cards'): ('cards', 'cards'), ('book', 'mills'): ('mills', 'mills')})
     """
-    known: dict[tuple[str, str], _Holder] = {}
+    holders: dict[tuple[str, str], _Holder] = {}
     lines: dict[str, _Holder] = {}
-    kept: dict[str, list[Chunk]] = {name: [] for name in pages}
-    moved: dict[_Place, _Place] = {}
+    chunks_by_page: dict[str, list[Chunk]] = {name: [] for name in pages}
+    moves: dict[_Place, _Place] = {}
     for name in sorted(pages, key=lambda name: len(pages[name])):
         chunks = pages[name]
-        long = [estimate_tokens(chunk.text) >= _LONG for chunk in chunks]
-        others = [known.get(_key(name, chunk)) if enough else None for chunk, enough in zip(chunks, long, strict=True)]
-        copied = sum(other is not None for other in others)
-        copy = 2 * copied > len(chunks) and copied >= _COPIED * sum(long)
-        others = [(other or _holder(lines, chunk)) if copy else None for chunk, other in zip(chunks, others, strict=True)]
-        kept[name] = [chunk for chunk, other in zip(chunks, others, strict=True) if other is None]
-        for chunk in kept[name]:
+        mask = [estimate_tokens(chunk.text) >= _LONG for chunk in chunks]
+        originals = [holders.get(_key(name, chunk)) if is_long else None for chunk, is_long in zip(chunks, mask, strict=True)]
+        count = sum(original is not None for original in originals)
+        copy = 2 * count > len(chunks) and count >= _COPIED * sum(mask)
+        originals = [
+            (original or _holder(lines, chunk)) if copy else None for chunk, original in zip(chunks, originals, strict=True)
+        ]
+        chunks_by_page[name] = [chunk for chunk, original in zip(chunks, originals, strict=True) if original is None]
+        for chunk in chunks_by_page[name]:
             holder = name, dict.fromkeys(chunk.anchors)
-            known.setdefault(_key(name, chunk), holder)
+            holders.setdefault(_key(name, chunk), holder)
             for line in (*chunk.headings, *chunk.text.split("\n")):
                 lines.setdefault(line, holder)
-        own = {anchor for chunk in kept[name] for anchor in chunk.anchors}
-        for place, (chunk, other) in enumerate(zip(chunks, others, strict=True)):
-            if other is None:
+        anchors = {anchor for chunk in chunks_by_page[name] for anchor in chunk.anchors}
+        for place, (chunk, original) in enumerate(zip(chunks, originals, strict=True)):
+            if original is None:
                 continue
-            page, there = other
+            page, page_anchors = original
             for anchor in (*chunk.anchors, *([""] if place == 0 else [])):
-                if anchor not in own:
-                    moved.setdefault((name, anchor), (page, anchor if anchor in there else next(iter(there), "")))
-    return kept, moved
+                if anchor not in anchors:
+                    moves.setdefault((name, anchor), (page, anchor if anchor in page_anchors else next(iter(page_anchors), "")))
+    return chunks_by_page, moves
 
 
 def _key(name: str, chunk: Chunk) -> tuple[str, str]:
@@ -66,6 +68,6 @@ def _key(name: str, chunk: Chunk) -> tuple[str, str]:
 
 def _holder(lines: Mapping[str, _Holder], chunk: Chunk) -> _Holder | None:
     """Return where the first line of a chunk stands, None if a line stands nowhere, or the heading of a short chunk."""
-    held = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
-    named = estimate_tokens(chunk.text) >= _LONG or not chunk.headings or chunk.headings[-1] in lines
-    return held[0] if held and named and None not in held else None
+    holders = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
+    has_heading = estimate_tokens(chunk.text) >= _LONG or not chunk.headings or chunk.headings[-1] in lines
+    return holders[0] if holders and has_heading and None not in holders else None

@@ -75,20 +75,20 @@ def resolved(pages: Mapping[str, Page], folders: Mapping[str, str] | None = None
     if not any(page.references for page in pages.values()):
         return dict(pages)
     names = _Names(pages, folders or {})
-    return {name: _filled(page, [names.find(held, name) for held in page.references]) for name, page in pages.items()}
+    return {name: _filled(page, [names.find(reference, name) for reference in page.references]) for name, page in pages.items()}
 
 
-def _filled(page: Page, found: Sequence[tuple[list[str], str]]) -> Page:
+def _filled(page: Page, targets: Sequence[tuple[list[str], str]]) -> Page:
     """Return a page whose marks are the links and the texts that were found."""
-    if not found:
+    if not targets:
         return page
 
-    def text(written: str) -> str:
-        return _MARKED.sub(lambda held: found[int(held[1])][1], written) if _MARK in written else written
+    def text(content: str) -> str:
+        return _MARKED.sub(lambda held: targets[int(held[1])][1], content) if _MARK in content else content
 
-    def links(written: Iterable[str]) -> tuple[str, ...]:
-        lists = (found[int(held[1])][0] if (held := _MARKED.fullmatch(link)) else [link] for link in written)
-        return tuple(dict.fromkeys(link for listed in lists for link in listed))
+    def links(addresses: Iterable[str]) -> tuple[str, ...]:
+        lists = (targets[int(match[1])][0] if (match := _MARKED.fullmatch(link)) else [link] for link in addresses)
+        return tuple(dict.fromkeys(link for group in lists for link in group))
 
     blocks = [replace(block, text=text(block.text), header=text(block.header), links=links(block.links)) for block in page.blocks]
     return page._replace(title=text(page.title), blocks=blocks, contents=links(page.contents), references=())
@@ -102,42 +102,44 @@ class _Names:
         self._places: dict[tuple[str, str], list[_Place]] = {}
         self._ends: dict[str, list[str]] = {}
         self._series: dict[tuple[str, str], str] = {}
-        for page, held in pages.items():
-            for target in held.targets:
+        for page, content in pages.items():
+            for target in content.targets:
                 key = target.kind, _key(target.kind, target.name)
                 if target.kind == "py" and key not in self._places:
                     self._ends.setdefault(target.name.rpartition(".")[2], []).append(target.name)
                 self._places.setdefault(key, []).append(_Place(page, target))
-            if found := _SERIES.search(PurePosixPath(page).stem):
-                self._series.setdefault((found[1].lower(), found[2]), page)
+            if match := _SERIES.search(PurePosixPath(page).stem):
+                self._series.setdefault((match[1].lower(), match[2]), page)
 
     def find(self, reference: Reference, page: str) -> tuple[list[str], str]:
         """Return the addresses to which a reference leads, and what it shows."""
-        role, name, shown = reference.role, reference.name, reference.shown
+        role, name, text = reference.role, reference.name, reference.shown
         if role in _ADDRESSES:
             number, _, fragment = name.partition("#")
-            there = self._series.get((role, number.strip().lstrip("0")))
-            address = f"/{quote(there)}" if there else _ADDRESSES[role].format(number.strip())
-            return [address + (f"#{quote(fragment)}" if fragment else "")] if number.strip().isdecimal() else [], shown
+            target_page = self._series.get((role, number.strip().lstrip("0")))
+            address = f"/{quote(target_page)}" if target_page else _ADDRESSES[role].format(number.strip())
+            return [address + (f"#{quote(fragment)}" if fragment else "")] if number.strip().isdecimal() else [], text
         if role in _PATHS:
             paths = self._paths(reference, page)
             title = self._pages[paths[0]].title if paths and role == "doc" else ""
-            return [f"/{quote(path)}" for path in paths], title or shown
+            return [f"/{quote(path)}" for path in paths], title or text
         place = self._place(reference, page)
         if place is None:
-            return [], shown
-        titled = place.target.title if role in (*_LABELS, "any") else ""
-        return [f"/{quote(place.page)}" + (f"#{quote(anchor)}" if (anchor := place.target.anchor) else "")], titled or shown
+            return [], text
+        place_title = place.target.title if role in (*_LABELS, "any") else ""
+        return [f"/{quote(place.page)}" + (f"#{quote(anchor)}" if (anchor := place.target.anchor) else "")], place_title or text
 
     def _paths(self, reference: Reference, page: str) -> list[str]:
         name = reference.name.strip()
         base = self._folders.get(page, "") if name.startswith("/") else posixpath.dirname(page)
         path = posixpath.normpath(posixpath.join(base, name.lstrip("/")))
         if reference.role == "glob" and any(mark in name for mark in "*?["):
-            found = (
-                other for other in self._pages if any(fnmatchcase(form, path) for form in (other, posixpath.splitext(other)[0]))
+            names = (
+                candidate
+                for candidate in self._pages
+                if any(fnmatchcase(form, path) for form in (candidate, posixpath.splitext(candidate)[0]))
             )
-            return [other for other in found if other != page and other.count("/") == path.count("/")]
+            return [candidate for candidate in names if candidate != page and candidate.count("/") == path.count("/")]
         for form in (path, posixpath.splitext(path)[0]):
             for ending in _ENDINGS:
                 if form + ending in self._pages:
@@ -151,8 +153,8 @@ class _Names:
             return self._labelled(name, page)
         if role == "any":
             paths = self._paths(reference, page)
-            held = _Place(paths[0], Target("doc", name, "", self._pages[paths[0]].title)) if paths else None
-            return held or self._labelled(name, page) or self._first([("term", name)], page) or self._object(reference, page)
+            place = _Place(paths[0], Target("doc", name, "", self._pages[paths[0]].title)) if paths else None
+            return place or self._labelled(name, page) or self._first([("term", name)], page) or self._object(reference, page)
         if role == "term":
             return self._first([("term", name)], page) or self._first([("term", name.removesuffix("s"))], page)
         if role == "cite":
@@ -160,14 +162,14 @@ class _Names:
         return self._object(reference, page)
 
     def _labelled(self, name: str, page: str) -> _Place | None:
-        if found := self._first([("label", name)], page):
-            return found
+        if result := self._first([("label", name)], page):
+            return result
         # As the extension autosectionlabel has them.
         document, _, section = name.partition(":")
         if section:
-            there = self._paths(Reference("doc", f"/{document}"), page)
+            paths = self._paths(Reference("doc", f"/{document}"), page)
             places = self._places.get(("section", _key("section", section)), ())
-            return next((place for place in places if place.page in there), None) or self._first([("section", name)], page)
+            return next((place for place in places if place.page in paths), None) or self._first([("section", name)], page)
         return self._first([("section", name)], page)
 
     def _object(self, reference: Reference, page: str) -> _Place | None:
@@ -180,41 +182,41 @@ class _Names:
         name = name.removesuffix("()")
         if role == "option":
             words = name.split()
-            told = [" ".join([*"-".join(words[:-1]).split(), words[-1]])] if words else []
-            return self._first([("option", form) for form in (f"{program} {name}".strip(), *told, name)], page)
+            forms = [" ".join([*"-".join(words[:-1]).split(), words[-1]])] if words else []
+            return self._first([("option", form) for form in (f"{program} {name}".strip(), *forms, name)], page)
         kinds = [domain] if domain in _DOMAINS else [inside] if inside in _DOMAINS and inside != "py" else []
         if role in _PYTHON_ROLES or role in ("any", "obj", "exception", "function", "method", "attribute", "module"):
             kinds.append("py")
         for kind in dict.fromkeys(kinds):
-            found = (
+            place = (
                 self._python(name, module, class_, page, role) if kind == "py" else self._first([(kind, name.lstrip("."))], page)
             )
-            if found is not None or (domain and role != "any"):
-                return found
+            if place is not None or (domain and role != "any"):
+                return place
         if role == "any":
-            kinds = [kind for kind, held in self._places if held == _key(kind, name) and kind not in ("section", "cite", "tab")]
+            kinds = [kind for kind, key in self._places if key == _key(kind, name) and kind not in ("section", "cite", "tab")]
             return self._first([(kind, name) for kind in kinds[:1]], page)
-        if (found := self._first([(role, name)], page)) is not None:
-            return found
+        if (place := self._first([(role, name)], page)) is not None:
+            return place
         # The reference of CMake and others have a page for each thing, in a folder for each kind.
         paths = self._paths(Reference("doc", f"/{role}/{name}"), page) if name and "/" not in name else []
         return _Place(paths[0], Target("doc", name, "")) if paths else None
 
     def _python(self, name: str, module: str, class_: str, page: str, role: str) -> _Place | None:
         loose, name = name.startswith("."), name.lstrip(".")
-        around = [".".join(filter(None, (module, class_, name))), ".".join(filter(None, (module, name)))]
+        scoped_names = [".".join(filter(None, (module, class_, name))), ".".join(filter(None, (module, name)))]
         if role == _PYTHON_WHOLE:
             forms = [name]
         elif loose:
-            forms = [*around, name]
+            forms = [*scoped_names, name]
         else:
-            forms = [name, ".".join(filter(None, (class_, name))), around[1], around[0]]
-        found = self._first([("py", form) for form in forms], page)
-        if found is None and (loose or role in ("any", "obj")):
-            ends = [full for full in self._ends.get(name.rpartition(".")[2], ()) if full.endswith(f".{name}")]
-            found = self._first([("py", full) for full in sorted(ends)], page)
-        if found is not None:
-            return found
+            forms = [name, ".".join(filter(None, (class_, name))), scoped_names[1], scoped_names[0]]
+        result = self._first([("py", form) for form in forms], page)
+        if result is None and (loose or role in ("any", "obj")):
+            ends = [full_name for full_name in self._ends.get(name.rpartition(".")[2], ()) if full_name.endswith(f".{name}")]
+            result = self._first([("py", full_name) for full_name in sorted(ends)], page)
+        if result is not None:
+            return result
         # Members that the code describes, which is not run.
         for form in forms:
             while "." in form:

@@ -47,12 +47,12 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         Whether a title or type that is neither a string nor a number, such as a list, is an error that names all of them. By
         default the document counts as one without, and a warning names the first ten.
     """
-    given = listed("documents", documents, "documents")
-    left = Omissions("the documents", strict)
-    nodes = [_to_node(document, position, title_key, type_key, left) for position, document in enumerate(given)]
-    left.tell(logger, "Pass another field in title_key= or type_key=, or '' for none.")
-    taken = {node.id for node in nodes}
-    return [node if node.id != "" else replace(node, id=_free(str(position), taken)) for position, node in enumerate(nodes)]
+    items = listed("documents", documents, "documents")
+    omissions = Omissions("the documents", strict)
+    nodes = [_to_node(document, position, title_key, type_key, omissions) for position, document in enumerate(items)]
+    omissions.tell(logger, "Pass another field in title_key= or type_key=, or '' for none.")
+    ids = {node.id for node in nodes}
+    return [node if node.id != "" else replace(node, id=_free(str(position), ids)) for position, node in enumerate(nodes)]
 
 
 def text_nodes(
@@ -71,8 +71,8 @@ def text_nodes(
             raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
         columns[name] = listed(name, column, "one entry per text")
         if len(columns[name]) != len(columns["texts"]):
-            found = f"{len(columns[name])} entries for {len(columns['texts'])} texts"
-            raise InvalidArgumentError(f"{name} has {found}; pass one entry per text.")
+            lengths = f"{len(columns[name])} entries for {len(columns['texts'])} texts"
+            raise InvalidArgumentError(f"{name} has {lengths}; pass one entry per text.")
     texts, ids, titles, metadatas = columns.values()
     return [
         Node(
@@ -85,13 +85,13 @@ def text_nodes(
     ]
 
 
-def _free(name: str, taken: Collection[str]) -> str:
-    while name in taken:
+def _free(name: str, names: Collection[str]) -> str:
+    while name in names:
         name = f"_{name}"
     return name
 
 
-def _to_node(document: Any, position: int, title_key: str | None, type_key: str, left: Omissions) -> Node:
+def _to_node(document: Any, position: int, title_key: str | None, type_key: str, omissions: Omissions) -> Node:
     """Return a document as a node, with an empty id if it has none."""
     if isinstance(document, Node):
         return document
@@ -105,15 +105,16 @@ def _to_node(document: Any, position: int, title_key: str | None, type_key: str,
             f"Document {position} is a {type(document).__name__}; expected a Node, an object with page_content and metadata, "
             f"or one with get_content, node_id and metadata.{hint}"
         )
-    held = getattr(document, "metadata", None) or {}
-    if not isinstance(held, Mapping):
-        raise InvalidArgumentError(f"The metadata of document {position} are a {type(held).__name__}; expected a mapping.")
-    metadata = dict(held)
+    mapping = getattr(document, "metadata", None) or {}
+    if not isinstance(mapping, Mapping):
+        raise InvalidArgumentError(f"The metadata of document {position} are a {type(mapping).__name__}; expected a mapping.")
+    metadata = dict(mapping)
     return Node(
         id="" if identity is None else str(identity),
         text=text,
-        title=_word(metadata, "title" if title_key is None else title_key, position, left) or _title(document, metadata, title_key),
-        type=_word(metadata, type_key, position, left),
+        title=_word(metadata, "title" if title_key is None else title_key, position, omissions)
+        or _title(document, metadata, title_key),
+        type=_word(metadata, type_key, position, omissions),
         metadata=metadata,
         origin=_dumped(document),
     )
@@ -145,11 +146,11 @@ def _dumped(document: Any) -> dict[str, Any]:
     except ValueError:
         # Something in the metadata of a related document has no JSON form: the relationships are kept without it.
         fields = document.model_dump(mode="json", include=_ORIGIN - {"relationships"}, exclude_defaults=True)
-        bare = {
-            key.value: [{"node_id": one.node_id} for one in related] if isinstance(related, list) else {"node_id": related.node_id}
-            for key, related in document.relationships.items()
+        relationships = {
+            key.value: [{"node_id": one.node_id} for one in value] if isinstance(value, list) else {"node_id": value.node_id}
+            for key, value in document.relationships.items()
         }
-        return node_origin(fields | {"relationships": bare})
+        return node_origin(fields | {"relationships": relationships})
 
 
 def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,23 +166,23 @@ def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tens
     result is None if a document has none.
     """
     vectors: list[Any] = [getattr(document, "embedding", None) for document in documents]
-    bare = [place for place, vector in enumerate(vectors) if vector is None]
-    if bare:
+    places = [place for place, vector in enumerate(vectors) if vector is None]
+    if places:
         if embed is None:
             return None
-        others = "; the others bring their vectors" if len(bare) < len(documents) else ""
-        logger.info("Embedding %d of %d documents%s.", len(bare), len(documents), others)
-        for place, vector in zip(bare, embed(bare), strict=True):
+        note = "; the others bring their vectors" if len(places) < len(documents) else ""
+        logger.info("Embedding %d of %d documents%s.", len(places), len(documents), note)
+        for place, vector in zip(places, embed(places), strict=True):
             vectors[place] = vector
-    checked = check_vectors([np.asarray(vector) for vector in vectors], len(documents))
-    return unit_vectors(checked) if unit else checked
+    table = check_vectors([np.asarray(vector) for vector in vectors], len(documents))
+    return unit_vectors(table) if unit else table
 
 
-def _word(metadata: Mapping[str, Any], key: str, position: int, left: Omissions) -> str:
+def _word(metadata: Mapping[str, Any], key: str, position: int, omissions: Omissions) -> str:
     value = metadata.get(key) if key else None
     if value is None:
         return ""
     if isinstance(value, (str, int, float)):
         return str(value)
-    left.add(f"metadata[{key!r}] of document {position}", f"a {type(value).__name__}, not a string")
+    omissions.add(f"metadata[{key!r}] of document {position}", f"a {type(value).__name__}, not a string")
     return ""

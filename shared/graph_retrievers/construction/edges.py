@@ -90,47 +90,47 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
     With `lenient`, a specification with nothing to read in the corpus finds no edges, with a warning.
     """
     parts: list[tuple[EdgeSpec | None, list[EdgeLike]]] = []
-    seen: set[tuple[str, str, str]] = set()
+    visited: set[tuple[str, str, str]] = set()
 
     def found(spec: EdgeSpec) -> list[EdgeLike]:
         # What two specifications find is one edge.
         try:
-            new = [edge for edge in _found(spec, corpus) if edge not in seen]
+            new_edges = [edge for edge in _found(spec, corpus) if edge not in visited]
         except NothingToReadError as error:
             if not lenient:
                 raise
             logger.warning("%r finds no edges any more: %s", spec, error)
-            new = []
-        seen.update(new)
-        return list(new)
+            new_edges = []
+        visited.update(new_edges)
+        return list(new_edges)
 
     for number, item in enumerate(edge_items(edges)):
-        given: list[EdgeLike] = []
+        item_edges: list[EdgeLike] = []
         spec: EdgeSpec | None = None
         if isinstance(item, Triples):
-            given = found(item)
+            item_edges = found(item)
         elif isinstance(item, EdgeSpec):
             spec = item
         elif is_networkx(item):
-            given = [_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item)]
+            item_edges = [_explicit(edge, f"An edge of {item}", corpus) for edge in networkx_edges(item)]
         elif is_words(item) and len(item) == 2 and _is_field_pair(item, number, corpus):
             spec = Metadata(*item)
         elif isinstance(item, Edge) or is_words(item):
-            given = [_explicit(item, f"Edge {number}", corpus)]
+            item_edges = [_explicit(item, f"Edge {number}", corpus)]
         elif isinstance(item, type) and issubclass(item, EdgeSpec):
             raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
         elif callable(item):
             spec = Called(item)
         else:
-            nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
-            hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if nested else ""
+            is_nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
+            hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if is_nested else ""
             raise InvalidArgumentError(f"Item {number} of edges is {shown(item)}; expected {_KINDS}.{hint}")
         if spec is not None:
             parts.append((spec, found(spec)))
         elif parts and parts[-1][0] is None:
-            parts[-1][1].extend(given)
+            parts[-1][1].extend(item_edges)
         else:
-            parts.append((None, given))
+            parts.append((None, item_edges))
     return parts  # type: ignore[return-value]
 
 
@@ -141,8 +141,8 @@ def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     nodes has, are errors there; here they are skipped.
     """
     corpus = CorpusNodes(nodes, documents, vectors)
-    present = [part for item in edge_items(edges) for part in _present(item, corpus)]
-    return build_edges(nodes, present, vectors, documents)
+    items = [part for item in edge_items(edges) for part in _present(item, corpus)]
+    return build_edges(nodes, items, vectors, documents)
 
 
 def needs_vectors(edges: Any) -> bool:
@@ -164,17 +164,17 @@ def edge_items(edges: Any) -> list[Any]:
 
 def specifications(edges: Any) -> list[EdgeSpec]:
     """Return the items of an ``edges`` argument as specifications: pairs of strings are fields, and edges are an error."""
-    found: list[EdgeSpec] = []
+    specs: list[EdgeSpec] = []
     for item in edge_items(edges):
         if isinstance(item, EdgeSpec):
-            found.append(item)
+            specs.append(item)
         elif is_words(item) and len(item) == 2:
-            found.append(Metadata(*item))
+            specs.append(Metadata(*item))
         elif callable(item) and not isinstance(item, type):
-            found.append(Called(item))
+            specs.append(Called(item))
         else:
             raise InvalidArgumentError(f"{shown(item)} is not a specification of edges; give edges one by one in add_edges=.")
-    return found
+    return specs
 
 
 def _present(item: Any, corpus: CorpusNodes) -> list[Any]:
@@ -200,12 +200,12 @@ class Called(EdgeSpec):
     def find(self, corpus: CorpusNodes) -> FoundEdges:
         edges: list[tuple[str, str, str]] = []
         for node in corpus.nodes:
-            given = called(f"{self!r}", self.function, node)
-            if isinstance(given, (str, Mapping)) or not isinstance(given, (Iterable, type(None))):
+            result = called(f"{self!r}", self.function, node)
+            if isinstance(result, (str, Mapping)) or not isinstance(result, (Iterable, type(None))):
                 raise InvalidArgumentError(
-                    f"{self!r} returned {shown(given)} for {node.id!r}; expected a list of node ids or of edges."
+                    f"{self!r} returned {shown(result)} for {node.id!r}; expected a list of node ids or of edges."
                 )
-            for item in given or ():
+            for item in result or ():
                 if isinstance(item, str):
                     edges.append((node.id, item, ""))
                 elif is_words(item):
@@ -216,11 +216,11 @@ class Called(EdgeSpec):
 
 
 def _found(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str]]:
-    found, absent, told, advice = spec.find(corpus)
-    edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
+    triples, absent, note, advice = spec.find(corpus)
+    edges = [edge for edge in dict.fromkeys(triples) if edge[0] != edge[1]]
     level = logging.WARNING if advice or (absent and not edges) else logging.INFO
     message = "%r: %d edges; skipped references to nodes outside the corpus: %d%s.%s"
-    logger.log(level, message, spec, len(edges), absent, told, f" {advice}" if advice else "")
+    logger.log(level, message, spec, len(edges), absent, note, f" {advice}" if advice else "")
     return edges
 
 
@@ -245,14 +245,14 @@ def _is_field_pair(pair: Sequence[str], number: int, corpus: CorpusNodes) -> boo
             )
         return False
     if any(fields) and not all(fields) and not any(part in corpus.rows for part in pair):
-        known, absent = pair if fields[0] else reversed(pair)
+        field, missing = pair if fields[0] else reversed(pair)
         raise InvalidArgumentError(
-            f"Item {number} of edges is {tuple(pair)!r}: {known!r} is a field, but no node has a metadata field {absent!r}."
+            f"Item {number} of edges is {tuple(pair)!r}: {field!r} is a field, but no node has a metadata field {missing!r}."
         )
     return all(fields)
 
 
-def _explicit(item: Edge | Sequence[str], what: str, corpus: CorpusNodes) -> EdgeLike:
+def _explicit(item: Edge | Sequence[str], label: str, corpus: CorpusNodes) -> EdgeLike:
     """Return an explicit edge; raise UnknownNodeError if one of its ends is not a node."""
     edge = (item.source, item.target, item.relation) if isinstance(item, Edge) else tuple(item)
     for end in edge[:2]:
@@ -263,5 +263,5 @@ def _explicit(item: Edge | Sequence[str], what: str, corpus: CorpusNodes) -> Edg
             elif len(edge) == 2:
                 hint += "; no node has both as metadata fields either"
             count = len(corpus.nodes)
-            raise UnknownNodeError(f"{what}, {shown(edge)}, names {end!r}, which is not one of the {count} nodes; {hint}.")
+            raise UnknownNodeError(f"{label}, {shown(edge)}, names {end!r}, which is not one of the {count} nodes; {hint}.")
     return item if isinstance(item, Edge) else (edge[0], edge[1], edge[2] if len(edge) == 3 else "")

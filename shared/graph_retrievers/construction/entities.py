@@ -80,25 +80,27 @@ class EntityMentions(EdgeSpec):
         The id of an entity is "entity:" and its name in lower case, its title the most frequent spelling. Existing entities among
         the documents are not read, and not created again.
         """
-        given = to_nodes(documents)
-        told = [node for node in given if node.type != self.entity_type]
-        if given and not told:
-            raise NothingToReadError(f"All {len(given)} documents have the type of entities, {self.entity_type!r}; none is read.")
-        known = {entity_key(node.title) for node in given if node.type == self.entity_type}
-        spelled = dict[str, Counter[str]]()
-        found = self.extractor.names([node.text for node in told])
-        for name in chain.from_iterable(found):
-            spelled.setdefault(entity_key(name), Counter())[name] += 1
-        titles = {key: min(spelled[key], key=lambda name: (-spelled[key][name], name)) for key in self._joining(found) - known}
-        passages = [node if node.type else replace(node, type=_PASSAGE) for node in given]
+        nodes = to_nodes(documents)
+        texts = [node for node in nodes if node.type != self.entity_type]
+        if nodes and not texts:
+            raise NothingToReadError(f"All {len(nodes)} documents have the type of entities, {self.entity_type!r}; none is read.")
+        keys = {entity_key(node.title) for node in nodes if node.type == self.entity_type}
+        spellings = dict[str, Counter[str]]()
+        name_lists = self.extractor.names([node.text for node in texts])
+        for name in chain.from_iterable(name_lists):
+            spellings.setdefault(entity_key(name), Counter())[name] += 1
+        titles = {
+            key: min(spellings[key], key=lambda name: (-spellings[key][name], name)) for key in self._joining(name_lists) - keys
+        }
+        passages = [node if node.type else replace(node, type=_PASSAGE) for node in nodes]
         mark = {NAMED_BY_TEXTS: True}
         return [*passages, *(Node(f"entity:{key}", "", titles[key], self.entity_type, mark) for key in sorted(titles))]
 
-    def _joining(self, found: Sequence[Sequence[str]]) -> set[str]:
+    def _joining(self, name_lists: Sequence[Sequence[str]]) -> set[str]:
         """Return the keys of the names that enough texts, and not too many, have."""
-        texts = Counter(key for names in found for key in set(map(entity_key, names)))
-        most = max(_FEW, self.max_share * len(found))
-        return {key for key, count in texts.items() if self.min_texts <= count <= most}
+        texts = Counter(key for names in name_lists for key in set(map(entity_key, names)))
+        limit = max(_FEW, self.max_share * len(name_lists))
+        return {key for key, count in texts.items() if self.min_texts <= count <= limit}
 
     def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of texts and of the names in them."""
@@ -106,27 +108,27 @@ class EntityMentions(EdgeSpec):
         for node in corpus.nodes:
             if node.type == self.entity_type:
                 entities.setdefault(entity_key(node.title), node.id)
-        told: Sequence[Node] = [node for node in corpus.nodes if node.type != self.entity_type]
-        found = self.extractor.names([node.text for node in told])
+        texts: Sequence[Node] = [node for node in corpus.nodes if node.type != self.entity_type]
+        name_lists = self.extractor.names([node.text for node in texts])
         if not entities:
-            raise NothingToReadError(self._why_none(found))
+            raise NothingToReadError(self._why_none(name_lists))
         return FoundEdges(
             [
                 (node.id, entities[key], self.relation)
-                for node, names in zip(told, found, strict=True)
+                for node, names in zip(texts, name_lists, strict=True)
                 for key in map(entity_key, names)
                 if key in entities
             ]
         )
 
-    def _why_none(self, found: Sequence[Sequence[str]]) -> str:
+    def _why_none(self, name_lists: Sequence[Sequence[str]]) -> str:
         """Return why no entity was made, from the names of the texts."""
-        if not any(found):
+        if not any(name_lists):
             return (
-                f"No name was found in the {len(found)} texts, so no entities were made. By default capitals tell names; pass "
+                f"No name was found in the {len(name_lists)} texts, so no entities were made. By default capitals tell names; pass "
                 "a spaCy pipeline, a GLiNER model or a function as EntityMentions(extractor) for texts without them."
             )
-        if not self._joining(found):
+        if not self._joining(name_lists):
             return (
                 f"No name stands in {'two' if self.min_texts == 2 else self.min_texts} texts, so that no entity joins any; names "
                 f"in more than {self.max_share:.0%} of the texts do not count. Build the index without EntityMentions."

@@ -43,15 +43,15 @@ def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
 
 def _components(names: Sequence[str]) -> list[list[str]]:
     words = [frozenset(_WORD.findall(name.casefold())) for name in names]
-    same: dict[frozenset[str], int] = {}
+    rows_by_words: dict[frozenset[str], int] = {}
     holders: dict[str, set[int]] = defaultdict(set)
     graph = networkx.empty_graph(len(names))
     for row, tokens in enumerate(words):
-        if tokens and same.setdefault(tokens, row) != row:
-            graph.add_edge(same[tokens], row)
-        for token in tokens if same.get(tokens) == row else ():
+        if tokens and rows_by_words.setdefault(tokens, row) != row:
+            graph.add_edge(rows_by_words[tokens], row)
+        for token in tokens if rows_by_words.get(tokens) == row else ():
             holders[token].add(row)
-    for tokens, row in same.items():
+    for tokens, row in rows_by_words.items():
         if tokens:
             # Names that contain all words of this one; pairs of names without a common word are never compared.
             rarest = sorted((holders[token] for token in tokens), key=len)
@@ -90,11 +90,11 @@ def merged_names(clusters: Sequence[Sequence[str]], answers: Sequence[Any]) -> d
     result depends on the order of the clusters, not on the order in which the answers arrived.
     """
     alias_of: dict[str, str] = {}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for cluster, answer in zip(clusters, answers, strict=True):
         for group in (answer or {}).get("groups", ()):
             members, canonical = list(dict.fromkeys(group["members"])), group["canonical"]
-            if len(members) >= 2 and canonical in members and taken.isdisjoint(members) and set(members) <= set(cluster):
-                taken.update(members)
+            if len(members) >= 2 and canonical in members and used_names.isdisjoint(members) and set(members) <= set(cluster):
+                used_names.update(members)
                 alias_of |= {name: canonical for name in members if name != canonical}
     return alias_of

@@ -62,25 +62,27 @@ class Metadata(EdgeSpec):
         """Return the edges, in the order of the nodes."""
         for name in (self.source, self.target):
             if not has_field(corpus, name):
-                there = ", ".join(sorted(corpus.fields)) or "none"
-                raise NothingToReadError(f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {there}.")
+                names = ", ".join(sorted(corpus.fields)) or "none"
+                raise NothingToReadError(f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {names}.")
         # Ids are strings; a metadata field may hold the same id as a number.
         as_text = self.source in _OWN or self.target in _OWN
-        held = _holders(corpus.nodes, self.target, as_text)
+        holders = _holders(corpus.nodes, self.target, as_text)
         edges: list[tuple[str, str, str]] = []
-        crowded, absent = set(), 0
+        frequent_values, absent = set(), 0
         for row, node in enumerate(corpus.nodes):
             for value in _values(node, self.source, as_text):
-                rows = held.get(value, ())
+                rows = holders.get(value, ())
                 absent += not rows
                 if len(rows) > self.limit:
-                    crowded.add(value)
+                    frequent_values.add(value)
                     continue
                 edges.extend(
-                    (node.id, corpus.nodes[other].id, self.relation) for other in rows if self.source != self.target or other > row
+                    (node.id, corpus.nodes[target].id, self.relation)
+                    for target in rows
+                    if self.source != self.target or target > row
                 )
-        if crowded:
-            logger.warning("%r: skipped %d values that more than %d nodes have.", self, len(crowded), self.limit)
+        if frequent_values:
+            logger.warning("%r: skipped %d values that more than %d nodes have.", self, len(frequent_values), self.limit)
         return FoundEdges(edges, absent)
 
 
@@ -110,16 +112,16 @@ class Triples(EdgeSpec):
 
     def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges in the order of the triples."""
-        held = _holders(corpus.nodes, self.key, as_text=True)
+        holders = _holders(corpus.nodes, self.key, as_text=True)
         edges: list[tuple[str, str, str]] = []
         for number, (head, relation, tail) in enumerate(self._triples):
             for name in (head, tail):
-                if name not in held:
+                if name not in holders:
                     raise UnknownNodeError(
                         f"Triple {number} {(head, relation, tail)!r} names {name!r}, which no node has as {self.key}; "
                         "add the node or drop the triple."
                     )
-            edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in held[head] for t in held[tail])
+            edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in holders[head] for t in holders[tail])
         return FoundEdges(edges)
 
 
@@ -132,18 +134,18 @@ def has_field(corpus: CorpusNodes, name: str) -> bool:
 
 def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[int]]:
     """Return the rows of the nodes that have each value of a field."""
-    held: dict[Any, list[int]] = {}
+    holders: dict[Any, list[int]] = {}
     for row, node in enumerate(nodes):
         for value in dict.fromkeys(_values(node, name, as_text)):
-            held.setdefault(value, []).append(row)
-    return held
+            holders.setdefault(value, []).append(row)
+    return holders
 
 
 def _values(node: Node, name: str, as_text: bool) -> list[Any]:
     """Return the values of a field, one or many, without None and empty strings; equal only if they mean the same."""
-    found = getattr(node, _OWN[name]) if name in _OWN else look_up(node.metadata, name)
+    content = getattr(node, _OWN[name]) if name in _OWN else look_up(node.metadata, name)
     values = []
-    for value in found if isinstance(found, (list, tuple, set, frozenset)) else [found]:
+    for value in content if isinstance(content, (list, tuple, set, frozenset)) else [content]:
         if value is None or value is MISSING or value == "":
             continue
         if not isinstance(value, (str, int, float)):
@@ -152,4 +154,4 @@ def _values(node: Node, name: str, as_text: bool) -> list[Any]:
             )
         # In Python, true equals 1.
         values.append(str(value) if as_text else ("a bool", value) if isinstance(value, bool) else value)
-    return sorted(values, key=str) if isinstance(found, (set, frozenset)) else values
+    return sorted(values, key=str) if isinstance(content, (set, frozenset)) else values

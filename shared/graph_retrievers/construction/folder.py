@@ -151,71 +151,77 @@ def read_folder(
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
     names = sorted(zip(ids, paths, strict=True))
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
-    generated = {name for name, _ in names if _is_generated(name)}
-    names = [(name, path) for name, path in names if name not in generated]
-    suffixes = [suffix for suffix, held in FORMATS.items() if not held.missing]
-    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
-    _tell_unread(root, unread)
+    generated_names = {name for name, _ in names if _is_generated(name)}
+    names = [(name, path) for name, path in names if name not in generated_names]
+    suffixes = [suffix for suffix, entry in FORMATS.items() if not entry.missing]
+    counts = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
+    _tell_unread(root, counts)
     names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(suffixes)}.")
     kind = folder_kind(root, dict(names))
     names = [(name, path) for name, path in names if not is_backup(kind, name)]
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    left, found = Omissions(str(root), strict), {name: _read(path, root, kind) for name, path in bar}
-    for name, page in found.items():
-        for why in [page] if isinstance(page, str) else page.left:
-            left.add(name, why)
-    encoded = any("UTF-" in item for item in left.items)
-    left.tell(logger, f"{_CONVERT if encoded else 'Repair such files, or '}{_SKIP}", DatasetError)
-    pages = resolved({name: page for name, page in found.items() if not isinstance(page, str)}, _config_folders(found, root))
+    omissions, documents = Omissions(str(root), strict), {name: _read(path, root, kind) for name, path in bar}
+    for name, page in documents.items():
+        for reason in [page] if isinstance(page, str) else page.left:
+            omissions.add(name, reason)
+    has_encodings = any("UTF-" in item for item in omissions.items)
+    omissions.tell(logger, f"{_CONVERT if has_encodings else 'Repair such files, or '}{_SKIP}", DatasetError)
+    pages = resolved(
+        {name: page for name, page in documents.items() if not isinstance(page, str)}, _config_folders(documents, root)
+    )
     pages = {name: with_short_titles(_titled(kind, name, page, root / name)) for name, page in pages.items()}
-    known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
-    book = AddressBook(pages, [site, known.site], known.pages, further_names(kind, pages))
+    publication = published(root, {name: page for name, page in pages.items() if _is_html(name)})
+    book = AddressBook(pages, [site, publication.site], publication.pages, further_names(kind, pages))
     is_vault = are_notes(root, kind, pages)
-    kept, moved = _distinct(pages, book, is_vault)
-    notes = Notes(kind, pages, book, _ends(moved))
-    pages = _without_site({name: pages[name] for name in kept})
+    page_names, moves = _distinct(pages, book, is_vault)
+    notes = Notes(kind, pages, book, _ends(moves))
+    pages = _without_site({name: pages[name] for name in page_names})
     pages = named_by_files(pages, kind) if is_vault else pages
-    chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
-    unique, places = without_copies(chunks)
-    anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
-    links = _Resolver(notes, _ends(moved), places, anchors)
-    taken: Counter[str] = Counter(kept)
-    nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
-    silent = [
+    chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in page_names}
+    unique_chunks, places = without_copies(chunks)
+    anchors = {name: {anchor for chunk in entry for anchor in chunk.anchors} for name, entry in chunks.items()}
+    links = _Resolver(notes, _ends(moves), places, anchors)
+    id_counts: Counter[str] = Counter(page_names)
+    nodes = [node for name in page_names for node in _nodes(name, pages[name], unique_chunks[name], links, id_counts)]
+    note_nodes = [
         replace(node, metadata={**node.metadata, **links.of_page(None, node.id)}) if node.id in notes.pages else node
         for node in notes.nodes(node.id for node in nodes)
     ]
     if not nodes:
-        bad = f"; {len(left)} of them cannot be read: {left.items[0]}" if left else ""
+        bad = f"; {len(omissions)} of them cannot be read: {omissions.items[0]}" if omissions else ""
         raise DatasetError(f"{root} has no text in its {len(names)} files{bad}.")
-    if silent:
-        told = "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
-        logger.info(told, len(silent), silent[0].title)
+    if note_nodes:
+        message = (
+            "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
+        )
+        logger.info(message, len(note_nodes), note_nodes[0].title)
     # Notes have the names of their files.
-    if named := [name for name in kept if not is_vault and _is_named_by_file(root / name, pages[name])]:
-        told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
-        logger.info(told, len(named), len(kept), pages[named[0]].title)
-    if known.site:
-        logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
-    if generated:
-        logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
-    whole = {id(chunk) for held in unique.values() for chunk in held}
-    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if id(chunk) not in whole]:
-        ((most, count),) = Counter(name for name, _ in copies).most_common(1)
-        told = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
-        logger.info(told, len(copies), count, most, few([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
-    if moved:
-        told = "%d pages, %d of them without text of their own or with the text of another: %s."
-        logger.info(told, len(names), len(moved), few(sorted(moved)))
-    return nodes + silent
+    if untitled_pages := [name for name in page_names if not is_vault and _is_named_by_file(root / name, pages[name])]:
+        message = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
+        logger.info(message, len(untitled_pages), len(page_names), pages[untitled_pages[0]].title)
+    if publication.site:
+        logger.info(
+            "Links to %s lead to these pages: their settings or their base say that they are published there.", publication.site
+        )
+    if generated_names:
+        logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated_names), min(generated_names))
+    chunk_ids = {id(chunk) for entry in unique_chunks.values() for chunk in entry}
+    if copies := [(name, chunk.anchor) for name, entry in chunks.items() for chunk in entry if id(chunk) not in chunk_ids]:
+        ((top_page, count),) = Counter(name for name, _ in copies).most_common(1)
+        message = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
+        logger.info(message, len(copies), count, top_page, few([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
+    if moves:
+        message = "%d pages, %d of them without text of their own or with the text of another: %s."
+        logger.info(message, len(names), len(moves), few(sorted(moves)))
+    return nodes + note_nodes
 
 
 def _inside(path: Path, root: Path) -> bool:
     """Return whether a file is in the folder itself, and is not an index that Sphinx made."""
-    made = path.stem in _INDEXES and any(path.with_name(name).exists() for name in ("genindex.html", "_static"))
-    return not made and path.resolve().is_relative_to(root.resolve())
+    is_index = path.stem in _INDEXES and any(path.with_name(name).exists() for name in ("genindex.html", "_static"))
+    return not is_index and path.resolve().is_relative_to(root.resolve())
 
 
 def _is_html(name: str) -> bool:
@@ -228,15 +234,15 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _tell_unread(root: Path, unread: Mapping[str, int]) -> None:
+def _tell_unread(root: Path, numbers: Mapping[str, int]) -> None:
     """Warn of documents that are not read, and say what would read them."""
-    for what, told in (
-        ({suffix for suffix in unread if suffix in FORMATS}, "pip install 'graph-retrievers[files]' installs what reads them"),
-        ({suffix for suffix in unread if suffix not in FORMATS}, "loaders of LangChain and LlamaIndex read such files"),
+    for suffixes, advice in (
+        ({suffix for suffix in numbers if suffix in FORMATS}, "pip install 'graph-retrievers[files]' installs what reads them"),
+        ({suffix for suffix in numbers if suffix not in FORMATS}, "loaders of LangChain and LlamaIndex read such files"),
     ):
-        if what:
-            counts = ", ".join(f"{unread[suffix]} {suffix}" for suffix in sorted(what))
-            logger.warning("%s: did not read %s; %s.", root, counts, told)
+        if suffixes:
+            counts = ", ".join(f"{numbers[suffix]} {suffix}" for suffix in sorted(suffixes))
+            logger.warning("%s: did not read %s; %s.", root, counts, advice)
 
 
 def _read(path: Path, root: Path, kind: str) -> Page | str:
@@ -255,135 +261,141 @@ def _titled(kind: str, name: str, page: Page, path: Path) -> Page:
 
 def _config_folders(names: Iterable[str], root: Path) -> dict[str, str]:
     """Return for files of reStructuredText the folder with the settings of their project, relative to `root`; "" for others."""
-    found: dict[Path, str] = {}
+    cache: dict[Path, str] = {}
     folders = {}
     for name in names:
         if not name.lower().endswith(RST):
             continue
         parent = (root / name).parent
-        if parent not in found:
+        if parent not in cache:
             config = next(config_folders(parent, root), None)
-            inside = config is not None and config.is_relative_to(root.resolve())
-            place = config.relative_to(root.resolve()).as_posix() if config is not None and inside else ""
-            found[parent] = "" if place == "." else place
-        folders[name] = found[parent]
+            is_inside = config is not None and config.is_relative_to(root.resolve())
+            place = config.relative_to(root.resolve()).as_posix() if config is not None and is_inside else ""
+            cache[parent] = "" if place == "." else place
+        folders[name] = cache[parent]
     return folders
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
-    named = page.title == file_title(path.absolute()) != ""
-    return named and not any(block.level and block.text == page.title for block in page.blocks)
+    is_file_title = page.title == file_title(path.absolute()) != ""
+    return is_file_title and not any(block.level and block.text == page.title for block in page.blocks)
 
 
 def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
     """Return pages without what many of them share: a site's name in the titles, navigation at the beginning and the end."""
-    enough = max(_FEW_PAGES, (len(pages) + 1) // 2)
+    threshold = max(_FEW_PAGES, (len(pages) + 1) // 2)
     parts = {name: _SEPARATOR.split(page.title) for name, page in pages.items()}
-    first = Counter(held[0] for held in parts.values() if len(held) > 1)
-    last = Counter(held[-1] for held in parts.values() if len(held) > 1)
+    first_counts = Counter(segments[0] for segments in parts.values() if len(segments) > 1)
+    last_counts = Counter(segments[-1] for segments in parts.values() if len(segments) > 1)
     # A folder may contain several sites, each in its own folder.
     sizes = Counter(name.partition("/")[0] for name in parts)
-    lasts = Counter((name.partition("/")[0], held[-1]) for name, held in parts.items() if len(held) > 1 and _is_html(name))
+    lasts = Counter(
+        (name.partition("/")[0], segments[-1]) for name, segments in parts.items() if len(segments) > 1 and _is_html(name)
+    )
     titles = Counter(page.title for page in pages.values())
     texts = Counter(text for page in pages.values() for text in {block.text for block in page.blocks})
-    left: Counter[str] = Counter()
+    removals: Counter[str] = Counter()
 
     def titled(name: str, page: Page) -> str:
-        title, held = page.title, parts[name]
+        title, segments = page.title, parts[name]
         heading = next((block.text for block in page.blocks if block.level), "")
-        if titles[title] >= enough and heading:
+        if titles[title] >= threshold and heading:
             # Only the name of the site, or a heading with which most pages begin, such as NAME in manual pages.
-            return heading if texts[heading] < enough else file_title(name)
-        if held[0].casefold() == heading.casefold():
+            return heading if texts[heading] < threshold else file_title(name)
+        if segments[0].casefold() == heading.casefold():
             # What follows is the name of the site.
             return heading
-        top = name.partition("/")[0]
-        if len(held) > 1 and (last[held[-1]] >= enough or lasts[top, held[-1]] >= max(_FEW_PAGES, (sizes[top] + 1) // 2)):
-            title = title[: title.rindex(held[-1])]
-        if len(held) > 1 and first[held[0]] >= enough:
-            title = title[len(held[0]) :]
+        folder = name.partition("/")[0]
+        if len(segments) > 1 and (
+            last_counts[segments[-1]] >= threshold or lasts[folder, segments[-1]] >= max(_FEW_PAGES, (sizes[folder] + 1) // 2)
+        ):
+            title = title[: title.rindex(segments[-1])]
+        if len(segments) > 1 and first_counts[segments[0]] >= threshold:
+            title = title[len(segments[0]) :]
         return title.strip(" \t-–—|·:»") or page.title
 
     def cleaned(page: Page) -> list[Block]:
         blocks = page.blocks
-        top = next((place for place, block in enumerate(blocks) if block.level), 0)
-        shared = [texts[block.text] >= enough and _is_navigation(block, place < top) for place, block in enumerate(blocks)]
-        before = sum(1 for _ in takewhile(bool, shared))
-        after = sum(1 for _ in takewhile(bool, reversed(shared[before:])))
+        heading_place = next((place for place, block in enumerate(blocks) if block.level), 0)
+        mask = [
+            texts[block.text] >= threshold and _is_navigation(block, place < heading_place) for place, block in enumerate(blocks)
+        ]
+        before = sum(1 for _ in takewhile(bool, mask))
+        after = sum(1 for _ in takewhile(bool, reversed(mask[before:])))
         if blocks and blocks[len(blocks) - after - 1].level:
             # It is the text of a heading.
             after = 0
-        kept = blocks[before : len(blocks) - after]
-        if all(block.level for block in kept):
+        rest = blocks[before : len(blocks) - after]
+        if all(block.level for block in rest):
             return blocks
-        left.update(block.text for block in [*blocks[:before], *blocks[len(blocks) - after :]])
-        return kept
+        removals.update(block.text for block in [*blocks[:before], *blocks[len(blocks) - after :]])
+        return rest
 
-    found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
-    if left:
-        logger.info("Left out as navigation that half of the pages share: %s.", few([shown(text, 60) for text in left]))
-    return found
+    results = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
+    if removals:
+        logger.info("Left out as navigation that half of the pages share: %s.", few([shown(text, 60) for text in removals]))
+    return results
 
 
 def _is_navigation(block: Block, before_headings: bool) -> bool:
     """Return whether a block that many pages share is navigation: a copyright line, or links or a label, but not a sentence."""
     label = (before_headings or bool(block.links)) and not block.text.endswith((".", "!", "?", ":"))
     # Notes link by name to what many of them belong to.
-    named = bool(block.linked) or any(link.startswith(("[[", "((")) for link in block.links)
-    return not block.level and not named and (label or _COPYRIGHT.search(block.text) is not None)
+    by_name = bool(block.linked) or any(link.startswith(("[[", "((")) for link in block.links)
+    return not block.level and not by_name and (label or _COPYRIGHT.search(block.text) is not None)
 
 
 def _distinct(pages: dict[str, Page], book: AddressBook, is_vault: bool) -> tuple[list[str], dict[str, tuple[str, str]]]:
     """Return the pages to keep, and for each other one the page that replaces it, "" for none, and a fragment of that."""
-    known: dict[tuple[tuple[str, ...], Hashable], str] = {}
-    moved: dict[str, tuple[str, str]] = {}
+    names_by_text: dict[tuple[tuple[str, ...], Hashable], str] = {}
+    moves: dict[str, tuple[str, str]] = {}
     for name, page in pages.items():
         text = tuple(block.text for block in page.blocks)
         if not any(not block.level for block in page.blocks) and page.contents:
-            listed = (book.find(link, name) for link in page.contents)
-            moved[name] = next((found for found in listed if found and found[0] != name), ("", ""))
+            targets = (book.find(link, name) for link in page.contents)
+            moves[name] = next((target for target in targets if target and target[0] != name), ("", ""))
         elif not text:
-            moved[name] = "", ""
-        elif (other := known.setdefault((text, note_identity(name, page) if is_vault else ""), name)) != name:
-            moved[name] = other, ""
-    return [name for name in pages if name not in moved], moved
+            moves[name] = "", ""
+        elif (original := names_by_text.setdefault((text, note_identity(name, page) if is_vault else ""), name)) != name:
+            moves[name] = original, ""
+    return [name for name in pages if name not in moves], moves
 
 
-def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def _ends(moves: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return for each page that is not kept where the chain of pages that replace it ends, "" for nowhere."""
     ends: dict[str, tuple[str, str]] = {}
-    for name in moved:
+    for name in moves:
         chain, page = [], name
-        while page in moved and page not in ends:
+        while page in moves and page not in ends:
             chain.append(page)
             # Pages of contents may list only one another.
             ends[page] = "", ""
-            page = moved[page][0]
-        end, last = ends.get(page, (page, ""))
+            page = moves[page][0]
+        end, fragment = ends.get(page, (page, ""))
         for page in reversed(chain):
-            last = last or moved[page][1]
-            ends[page] = end, last
+            fragment = fragment or moves[page][1]
+            ends[page] = end, fragment
     return ends
 
 
-def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
-    """Return the nodes of a page; `taken` counts how often an id was requested."""
+def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, id_counts: Counter[str]) -> list[Node]:
+    """Return the nodes of a page; `id_counts` counts how often an id was requested."""
     nodes: list[Node] = []
-    own = shared_fields(page, False)
+    fields = shared_fields(page, False)
     for place, chunk in enumerate(chunks):
         identity = name
         if place:
             base = f"{name}#{chunk.anchor}" if chunk.anchor else name
-            taken[base] += 1
-            identity = base if taken[base] == 1 else f"{base}~{taken[base]}"
-            while identity != base and identity in taken:
-                taken[base] += 1
-                identity = f"{base}~{taken[base]}"
+            id_counts[base] += 1
+            identity = base if id_counts[base] == 1 else f"{base}~{id_counts[base]}"
+            while identity != base and identity in id_counts:
+                id_counts[base] += 1
+                identity = f"{base}~{id_counts[base]}"
         # The first node represents the page, unless it begins elsewhere.
-        whole = not place and (name, "") not in links.places
-        named = chunk.titles[:1] if whole else chunk.titles
-        titles = (name for name in named if name.casefold() != page.title.casefold())
-        metadata: dict[str, Any] = own | {
+        is_page = not place and (name, "") not in links.places
+        headings = chunk.titles[:1] if is_page else chunk.titles
+        titles = (name for name in headings if name.casefold() != page.title.casefold())
+        metadata: dict[str, Any] = fields | {
             "path": name,
             "chunk_index": place,
             "headings": list(chunk.headings),
@@ -408,8 +420,8 @@ def _whole(page: Page) -> Chunk:
     anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
     text, source = text_and_source(blocks)
-    linked = tuple(dict.fromkeys(pair for block in page.blocks for pair in block.linked))
-    return Chunk(text, (), anchors, links, "", 1, source=source, linked=linked, page=blocks[0].page)
+    pairs = tuple(dict.fromkeys(pair for block in page.blocks for pair in block.linked))
+    return Chunk(text, (), anchors, links, "", 1, source=source, linked=pairs, page=blocks[0].page)
 
 
 class _Resolver(NamedTuple):
@@ -422,20 +434,20 @@ class _Resolver(NamedTuple):
 
     def resolved(self, links: Sequence[str], name: str) -> list[str]:
         """Return links on the page `name`, those inside the folder as paths."""
-        resolved = []
+        results = []
         for link in links:
-            found = self.notes.find(link, name)
-            if found is None:
-                instead = self.notes.instead(link)
-                resolved.append(link if instead is None else f"/{quote(instead)}")
+            target = self.notes.find(link, name)
+            if target is None:
+                replacement = self.notes.instead(link)
+                results.append(link if replacement is None else f"/{quote(replacement)}")
                 continue
-            page, fragment = found
+            page, fragment = target
             if page in self.notes.created:
-                resolved.append(f"/{quote(page)}")
+                results.append(f"/{quote(page)}")
                 continue
             if page in self.ends:
-                page, own = self.ends[page]
-                fragment = own or fragment
+                page, end_fragment = self.ends[page]
+                fragment = end_fragment or fragment
                 if not page:
                     continue
                 if fragment not in self.anchors[page]:
@@ -443,8 +455,8 @@ class _Resolver(NamedTuple):
             elif fragment and fragment not in self.anchors[page]:
                 fragment = self.notes.anchor(page, fragment)
             page, fragment = self.places.get((page, fragment), (page, fragment))
-            resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
-        return list(dict.fromkeys(resolved))
+            results.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
+        return list(dict.fromkeys(results))
 
     def of_chunk(self, chunk: Chunk, name: str) -> dict[str, Any]:
         """Return the links in the fields of a chunk by field, and the names of these fields."""
@@ -456,8 +468,8 @@ class _Resolver(NamedTuple):
         links = self.resolved([*front, *(chunk.links if chunk else ())], name)
         return {"links": links} | self._told(self.notes.linked(name), chunk.linked if chunk else (), name)
 
-    def _told(self, known: Mapping[str, Sequence[str]], pairs: Sequence[tuple[str, str]], name: str) -> dict[str, Any]:
-        held = {field: [*links] for field, links in known.items()}
+    def _told(self, page_links: Mapping[str, Sequence[str]], pairs: Sequence[tuple[str, str]], name: str) -> dict[str, Any]:
+        fields = {field: [*links] for field, links in page_links.items()}
         for field, link in pairs:
-            held.setdefault(field, []).append(link)
-        return {field: self.resolved(links, name) for field, links in held.items()} | ({"linked": list(held)} if held else {})
+            fields.setdefault(field, []).append(link)
+        return {field: self.resolved(links, name) for field, links in fields.items()} | ({"linked": list(fields)} if fields else {})

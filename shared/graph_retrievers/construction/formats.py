@@ -74,8 +74,8 @@ def _slides(raw: bytes, path: Path, root: Path, kind: str) -> Page:
     return read_slides(raw, kind)
 
 
-def _of_bytes(read: Callable[[bytes], Page]) -> Callable[[bytes, Path, Path, str], Page]:
-    return lambda raw, path, root, kind: read(raw)
+def _of_bytes(reader: Callable[[bytes], Page]) -> Callable[[bytes, Path, Path, str], Page]:
+    return lambda raw, path, root, kind: reader(raw)
 
 
 FORMATS = {
@@ -93,16 +93,18 @@ FORMATS = {
 }
 
 
-def decoded(raw: bytes, declared: str = "") -> str:
+def decoded(raw: bytes, charset: str = "") -> str:
     """Return the text of a file: UTF-8, UTF-16 with its mark, or in an encoding that it declares; else raise UnreadableError."""
     # A mark at the beginning counts more than what is declared, as in browsers.
-    marked = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
-    encoding = marked or declared or "utf-8-sig"
+    mark_encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
+    encoding = mark_encoding or charset or "utf-8-sig"
     try:
         # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
         text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}") from error
-    if not marked and len(raw) < _NULLS * raw.count(0):
+        raise UnreadableError(
+            f"it is not {'UTF-16' if mark_encoding else 'UTF-8'}: {error.reason} at byte {error.start:,}"
+        ) from error
+    if not mark_encoding and len(raw) < _NULLS * raw.count(0):
         raise UnreadableError("it has many null bytes: it is UTF-16 without a byte order mark, or it is not text")
     return text

@@ -35,10 +35,10 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     >>> front_matter("---\ntitle: Looms\ntags: [weaving, tools]\nwritten: 2024-05-01\n---\nText.")
     ({'title': 'Looms', 'tags': ['weaving', 'tools'], 'written': '2024-05-01'}, 'Text.')
     """
-    found = _FRONT_MATTER.match(text)
-    if found is None:
+    match = _FRONT_MATTER.match(text)
+    if match is None:
         return {}, text
-    return _fields(found[1]), text[found.end() :]
+    return _fields(match[1]), text[match.end() :]
 
 
 def names_of(fields: Mapping[str, Any]) -> list[str]:
@@ -47,8 +47,8 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
     >>> names_of({"aliases": ["Jacquard", "Punch loom"], "alias": "JL"})
     ['Jacquard', 'Punch loom', 'JL']
     """
-    named = [value for name in _ALIASES for value in _listed(fields.get(name))]
-    return list(dict.fromkeys(" ".join(name.split()) for name in named if isinstance(name, str) and name.strip()))
+    values = [value for name in _ALIASES for value in _listed(fields.get(name))]
+    return list(dict.fromkeys(" ".join(name.split()) for name in values if isinstance(name, str) and name.strip()))
 
 
 def is_own_field(name: str) -> bool:
@@ -65,10 +65,10 @@ def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
     ``tags`` are a list, also where they are written as one text.
     """
-    kept = {name: value for name, value in fields.items() if name not in _TAKEN and value is not None}
-    if isinstance(tags := kept.get("tags"), str):
-        kept["tags"] = [tag for tag in re.split(r"[,\s]+", tags) if tag]
-    return kept
+    page_fields = {name: value for name, value in fields.items() if name not in _TAKEN and value is not None}
+    if isinstance(tags := page_fields.get("tags"), str):
+        page_fields["tags"] = [tag for tag in re.split(r"[,\s]+", tags) if tag]
+    return page_fields
 
 
 def tags_in(fields: Mapping[str, Any]) -> list[str]:
@@ -106,22 +106,22 @@ def other_links(fields: Mapping[str, Any]) -> list[str]:
     >>> other_links({"source": "[[Book]]", "seen": ["[[Lyon]]", "Lund"], "up": "[[Home]]"})
     ['[[Book]]', '[[Lyon]]']
     """
-    typed = linked_fields(fields)
-    return [link for name, value in fields.items() if name not in typed for item in _items(value) if (link := _link(item))]
+    link_fields = linked_fields(fields)
+    return [link for name, value in fields.items() if name not in link_fields for item in _items(value) if (link := _link(item))]
 
 
 def _link(item: Any) -> str:
     """Return the wiki link that an item is, "" if it is none."""
-    found = _WIKI_LINK.fullmatch(item.strip()) if isinstance(item, str) and "[[" in item else None
-    return f"[[{found[1].removesuffix(_ESCAPE).strip()}]]" if found else ""
+    match = _WIKI_LINK.fullmatch(item.strip()) if isinstance(item, str) and "[[" in item else None
+    return f"[[{match[1].removesuffix(_ESCAPE).strip()}]]" if match else ""
 
 
 def _items(value: Any) -> Sequence[Any]:
     """Return the items of a list, also of one that is written as a text; anything else as one item."""
     if isinstance(value, str) and value.startswith("[") and value.endswith("]") and _QUOTED.search(value):
         return [double or single for double, single in _QUOTED.findall(value)]
-    if isinstance(value, str) and (nested := _NESTED.fullmatch(value.strip())):
-        return [f"[[{nested[1]}]]"]
+    if isinstance(value, str) and (match := _NESTED.fullmatch(value.strip())):
+        return [f"[[{match[1]}]]"]
     return _listed(value)
 
 
@@ -129,9 +129,9 @@ def _fields(text: str) -> dict[str, Any]:
     import yaml
 
     try:
-        held = yaml.load(text, _loader()) if len(text) <= _LONGEST else None
-        if isinstance(held, dict):
-            return {str(name): _plain(value) for name, value in held.items()}
+        content = yaml.load(text, _loader()) if len(text) <= _LONGEST else None
+        if isinstance(content, dict):
+            return {str(name): _plain(value) for name, value in content.items()}
     except (yaml.YAMLError, ValueError, RecursionError):
         # Templates in place of values, among others.
         pass
@@ -164,8 +164,8 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, date):
         return value.isoformat()
-    whole = value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
-    return value if whole else str(value)
+    is_plain = value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_plain else str(value)
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -22,16 +22,16 @@ def heading_path(node: Node) -> tuple[str, ...]:
     ('Looms', 'Cards')
     """
     metadata = node.metadata
-    held = metadata.get("headings")
-    if isinstance(held, (list, tuple)):
-        return tuple(map(str, held))
+    headings = metadata.get("headings")
+    if isinstance(headings, (list, tuple)):
+        return tuple(map(str, headings))
     if numbered := _numbered(metadata):
         return numbered
     if "header_path" not in metadata:
         return ()
-    around = [part for part in str(metadata["header_path"]).split("/") if part]
-    own = node.text.lstrip().partition("\n")[0]
-    return (*around, own.strip("# \t")) if own.startswith("#") else tuple(around)
+    parents = [part for part in str(metadata["header_path"]).split("/") if part]
+    first_line = node.text.lstrip().partition("\n")[0]
+    return (*parents, first_line.strip("# \t")) if first_line.startswith("#") else tuple(parents)
 
 
 def heading_title(metadata: Mapping[str, Any]) -> str:
@@ -50,5 +50,5 @@ def heading_title(metadata: Mapping[str, Any]) -> str:
 
 def _numbered(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the headings in ``Header 1``, ``Header 2``, ..., outermost first."""
-    found = {int(key[1]): str(value) for name, value in metadata.items() if (key := _HEADER_KEY.fullmatch(str(name)))}
-    return tuple(found[level] for level in sorted(found))
+    headings = {int(key[1]): str(value) for name, value in metadata.items() if (key := _HEADER_KEY.fullmatch(str(name)))}
+    return tuple(headings[level] for level in sorted(headings))

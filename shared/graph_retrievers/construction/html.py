@@ -75,15 +75,15 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     """
     reader = _Reader()
     _parse(text, reader)
-    found = reader.read
-    if not found and not reader.contents and not piece:
-        whole = _Reader(whole=True)
-        _parse(text, whole)
-        found = whole.read
-    if not found and piece and (reader.anchors or reader.links):
-        found = [_Read(Block("", 0), False, reader.anchors, reader.links)]
-    main = [read for read in found if read.inside]
-    blocks = [read.whole() for read in main or found]
+    parts = reader.read
+    if not parts and not reader.contents and not piece:
+        full_reader = _Reader(whole=True)
+        _parse(text, full_reader)
+        parts = full_reader.read
+    if not parts and piece and (reader.anchors or reader.links):
+        parts = [_Read(Block("", 0), False, reader.anchors, reader.links)]
+    main = [part for part in parts if part.inside]
+    blocks = [part.whole() for part in main or parts]
     contents = reader.contents
     links = {link for block in blocks for link in block.links}
     if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
@@ -99,8 +99,8 @@ def read_html(text: str, *, piece: bool = False) -> Page:
 
 def html_charset(raw: bytes) -> str:
     """Return the codec that an HTML file declares in its first 1,024 bytes, "" for none or one that browsers do not know."""
-    found = _CHARSET.search(raw[:1024])
-    return web_encoding(found[1].decode()) if found and not raw.startswith(b"\xef\xbb\xbf") else ""
+    match = _CHARSET.search(raw[:1024])
+    return web_encoding(match[1].decode()) if match and not raw.startswith(b"\xef\xbb\xbf") else ""
 
 
 def _parse(text: str, reader: _Reader) -> None:
@@ -171,23 +171,23 @@ class _Reader:
         self._begun, self._names, self._below = 0, False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        switched = self._switch(tag, attributes)
-        begins = switched in ("main", "contents") and not self._on[switched]
+        switch = self._switch(tag, attributes)
+        begins = switch in ("main", "contents") and not self._on[switch]
         if (tag in _BLOCKS or begins) and self._reading:
             self._flush()
-        if begins and switched == "main":
+        if begins and switch == "main":
             # Anchors of navigation without a text, also before contents that hold the main part.
             self.anchors, self.links = [], []
             self._before = (*self._before[:2], [], [])
         elif begins:
             self._before, self._lengths = (len(self.read), len(self.contents), self.anchors, self.links), [0, 0]
             self.anchors, self.links = [], []
-        self._open.append((tag, switched))
-        if switched:
-            self._on[switched] += 1
+        self._open.append((tag, switch))
+        if switch:
+            self._on[switch] += 1
         if tag == "meta" and attributes.get("http-equiv", "").lower() == "refresh" and self._open[-2:-1] != [("noscript", "")]:
-            found = _REFRESH.match(attributes.get("content", ""))
-            self.refresh = self.refresh or (found[1] if found else "")
+            match = _REFRESH.match(attributes.get("content", ""))
+            self.refresh = self.refresh or (match[1] if match else "")
         if self._open[-2:-1] == [("head", "")]:
             self._note_address(tag, attributes)
         href = attributes.get("href") if tag == "a" else None
@@ -220,20 +220,20 @@ class _Reader:
             self._parts.append(f" {attributes['alt']} ")
 
     def _note_address(self, tag: str, attributes: Mapping[str, str]) -> None:
-        stated = attributes.get("href" if tag == "link" else "content", "").strip()
-        if not _URL.match(stated):
+        address = attributes.get("href" if tag == "link" else "content", "").strip()
+        if not _URL.match(address):
             return
         if tag == "link" and "canonical" in attributes.get("rel", "").lower().split():
-            self.canonical = self.canonical or stated
+            self.canonical = self.canonical or address
         if tag == "meta" and attributes.get("property", "").lower() == "og:url":
-            self.shared = self.shared or stated
+            self.shared = self.shared or address
 
     def end(self, tag: str) -> None:
         # The parser closes what is left open; a closing tag without an opening one gives no event.
-        _, switched = self._open.pop()
+        _, switch = self._open.pop()
         if tag == "sup" and self._raised:
             self._raise(self._raised.pop())
-        ends = switched in ("main", "contents") and self._on[switched] == 1
+        ends = switch in ("main", "contents") and self._on[switch] == 1
         if self._reading and (tag in _BLOCKS or ends):
             self._flush(tag in _PARAGRAPHS)
             if tag in _LEADS:
@@ -242,12 +242,12 @@ class _Reader:
                 self._end_row()
             if tag == "table" and self._headers:
                 self._headers.pop()
-        if ends and switched == "main":
+        if ends and switch == "main":
             self.close()
         elif ends:
             self._end_contents()
-        if switched:
-            self._on[switched] -= 1
+        if switch:
+            self._on[switch] -= 1
 
     def _raise(self, begin: int) -> None:
         """Write a power as it is written in a line: "10^25"."""
@@ -257,22 +257,22 @@ class _Reader:
 
     def _end_row(self) -> None:
         """Take a row of names of columns, above all others, as the header of these."""
-        made = len(self.read) - self._begun
-        self._below = self._below or (made > 0 and not self._names)
-        if made == 1 and self._headers and not self._below:
-            last = self.read[-1]
-            self._headers[-1] = last.block.text
-            last.block = replace(last.block, leads=True, header="")
+        count = len(self.read) - self._begun
+        self._below = self._below or (count > 0 and not self._names)
+        if count == 1 and self._headers and not self._below:
+            row = self.read[-1]
+            self._headers[-1] = row.block.text
+            row.block = replace(row.block, leads=True, header="")
 
     def _end_contents(self) -> None:
         """Leave out what a table of contents shows, unless it turned out to be a text."""
         blocks, contents, anchors, links = self._before
-        listed, other = self._lengths
-        if len(self.read) > blocks and other > max(listed, _LABEL):
+        list_length, text_length = self._lengths
+        if len(self.read) > blocks and text_length > max(list_length, _LABEL):
             del self.contents[contents:]
             first = self.read[blocks].block
-            anchored = replace(first, anchors=_once([*anchors, *first.anchors]))
-            self.read[blocks].block = replace(anchored, links=_once([*links, *first.links]))
+            block = replace(first, anchors=_once([*anchors, *first.anchors]))
+            self.read[blocks].block = replace(block, links=_once([*links, *first.links]))
         else:
             del self.read[blocks:]
             self.anchors, self.links = anchors, links
@@ -311,11 +311,11 @@ class _Reader:
         """Return what an element switches on until it ends, "" for nothing."""
         classes = attributes.get("class", "").lower().split()
         role = attributes.get("role", "").lower()
-        whole = tag in ("html", "body", "main") or role == "main"
-        if not whole:
+        is_whole = tag in ("html", "body", "main") or role == "main"
+        if not is_whole:
             navigation = _NAVIGATION if self._on["main"] else _NAVIGATION | _OUTER_NAVIGATION
-            hidden = attributes.get("aria-hidden") == "true"
-            if tag in _SILENT or (not self._whole and (role in _ROLES or hidden or not navigation.isdisjoint(classes))):
+            is_hidden = attributes.get("aria-hidden") == "true"
+            if tag in _SILENT or (not self._whole and (role in _ROLES or is_hidden or not navigation.isdisjoint(classes))):
                 return "silent"
             if tag in _OFTEN_NAVIGATION and not self._whole and not self._is_text(tag):
                 return "silent"
@@ -323,12 +323,12 @@ class _Reader:
             return "list"
         # mdBook lists the chapters of a book so.
         chapters = tag == "ol" and "chapter" in classes
-        if not whole and (chapters or not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}):
+        if not is_whole and (chapters or not _CONTENTS.isdisjoint(classes) or {"contents", "topic"} <= {*classes}):
             return "contents"
         if tag == "title" and self._reading:
             return "title"
-        raised = self._open[-1:] == [("sup", "")] and _NOTE.match(attributes.get("href", ""))
-        if "conum" in classes or (tag == "a" and (raised or _MARKS & _names(attributes))):
+        is_note = self._open[-1:] == [("sup", "")] and _NOTE.match(attributes.get("href", ""))
+        if "conum" in classes or (tag == "a" and (is_note or _MARKS & _names(attributes))):
             return "mark"
         if tag == "main" or role == "main":
             return "main"
@@ -337,7 +337,9 @@ class _Reader:
     def _is_text(self, tag: str) -> bool:
         """Return whether a button is a word of a text, or a footer names who is quoted."""
         if tag == "button":
-            return next((opened for opened, _ in self._open[: -_NEAR - 1 : -1] if opened in _BLOCKS | _CELLS), "") in _RUNNING
+            return (
+                next((outer_tag for outer_tag, _ in self._open[: -_NEAR - 1 : -1] if outer_tag in _BLOCKS | _CELLS), "") in _RUNNING
+            )
         return tag == "footer" and self._on["quote"] > 0
 
     def _flush(self, paragraph: bool = False) -> None:

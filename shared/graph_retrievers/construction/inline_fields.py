@@ -31,17 +31,17 @@ def inline_fields(text: str) -> list[tuple[str, str]]:
     """
     if "::" not in text:
         return []
-    found: list[tuple[str, str]] = []
+    fields: list[tuple[str, str]] = []
     for line in text.split("\n"):
         if "::" not in line:
             continue
         line = _CODE.sub("`", line)
-        whole = _LINE.match(line)
-        if whole:
-            found.append((whole[1].strip(), (whole[2] or "").strip()))
+        match = _LINE.match(line)
+        if match:
+            fields.append((match[1].strip(), (match[2] or "").strip()))
         else:
-            found += [((one[1] or one[3]).strip(), (one[2] or one[4] or "").strip()) for one in _ANYWHERE.finditer(line)]
-    return found
+            fields += [((one[1] or one[3]).strip(), (one[2] or one[4] or "").strip()) for one in _ANYWHERE.finditer(line)]
+    return fields
 
 
 def only_links(value: str, kind: str = "") -> list[str]:
@@ -52,7 +52,7 @@ def only_links(value: str, kind: str = "") -> list[str]:
     """
     if "[[" not in value or not _BETWEEN.fullmatch(WIKI_LINK.sub("", value)):
         return []
-    links = (wiki_link(found, kind) for found in WIKI_LINK.finditer(value))
+    links = (wiki_link(match, kind) for match in WIKI_LINK.finditer(value))
     return [link.address for link in links if link]
 
 
@@ -61,7 +61,7 @@ def is_relation(name: str) -> bool:
     return name.casefold() not in _LISTS and is_own_field(name)
 
 
-def with_inline(fields: Mapping[str, Any], found: Sequence[tuple[str, str]], tags: Sequence[str]) -> dict[str, Any]:
+def with_inline(fields: Mapping[str, Any], pairs: Sequence[tuple[str, str]], tags: Sequence[str]) -> dict[str, Any]:
     """Return the fields of front matter with those in the text, except those that hold links alone, and with the tags there.
 
     Of a field that is given several times, the different values are a list; tags and aliases are separated by commas.
@@ -69,30 +69,30 @@ def with_inline(fields: Mapping[str, Any], found: Sequence[tuple[str, str]], tag
     >>> with_inline({"tags": ["a"], "year": 1}, [("year", "1804"), ("done", "true"), ("up", "[[Home]]")], ["b/c"])
     {'tags': ['a', 'b/c'], 'year': [1, 1804], 'done': True}
     """
-    merged = dict(fields)
+    all_fields = dict(fields)
     # Values that are known of a field, in order.
-    known: dict[str, dict[str, Any]] = {}
+    values_by_field: dict[str, dict[str, Any]] = {}
 
     def add(name: str, values: Sequence[Any]) -> None:
-        if name not in known:
-            before = merged.get(name)
-            if name == "tags" and isinstance(before, str):
-                before = [tag for tag in re.split(r"[,\s]+", before) if tag]
-            listed = before if isinstance(before, list) else [] if before is None else [before]
-            known[name] = {repr(value): value for value in listed}
-        known[name] |= {repr(value): value for value in values}
+        if name not in values_by_field:
+            old_value = all_fields.get(name)
+            if name == "tags" and isinstance(old_value, str):
+                old_value = [tag for tag in re.split(r"[,\s]+", old_value) if tag]
+            items = old_value if isinstance(old_value, list) else [] if old_value is None else [old_value]
+            values_by_field[name] = {repr(value): value for value in items}
+        values_by_field[name] |= {repr(value): value for value in values}
 
-    for name, value in found:
+    for name, value in pairs:
         if name.casefold() in _LISTS:
             add("tags" if name.casefold() in ("tags", "tag") else name.casefold(), names_in(value))
         elif value and not (only_links(value) and is_relation(name)):
             add(name, [_value(value)])
     if tags:
         add("tags", [*tags])
-    for name, values in known.items():
-        listed = [*values.values()]
-        merged[name] = listed if name in _LISTS or len(listed) > 1 else listed[0] if listed else None
-    return merged
+    for name, values in values_by_field.items():
+        items = [*values.values()]
+        all_fields[name] = items if name in _LISTS or len(items) > 1 else items[0] if items else None
+    return all_fields
 
 
 def _value(text: str) -> Any:

@@ -83,26 +83,26 @@ def resolve_entities(
     >>> [node.id for node in nodes], nodes[0].text, [(edge.source, edge.target) for edge in edges]
     (['Ada Lovelace', 'Bo'], "A poet's daughter. A writer.", [('Ada Lovelace', 'Bo'), ('Bo', 'Ada Lovelace')])
     """
-    given = list(nodes)
+    all_nodes = list(nodes)
     rows = [edge if isinstance(edge, Edge) else Edge(*edge) for edge in edges]
-    named: dict[str, Node] = {}
-    for node in given:
+    nodes_by_name: dict[str, Node] = {}
+    for node in all_nodes:
         if node.type != PASSAGE and (name := node.title or node.text):
-            named.setdefault(name, node)
-    aliases = _aliases(named, language_model, attempts=attempts, workers=workers, show_progress=show_progress)
-    kept_as = {named[alias].id: named[name].id for alias, name in aliases.items()}
+            nodes_by_name.setdefault(name, node)
+    aliases = _aliases(nodes_by_name, language_model, attempts=attempts, workers=workers, show_progress=show_progress)
+    kept_as = {nodes_by_name[alias].id: nodes_by_name[name].id for alias, name in aliases.items()}
     members: dict[str, list[Node]] = defaultdict(list)
-    for node in given:
+    for node in all_nodes:
         members[kept_as.get(node.id, node.id)].append(node)
-    merged = [_merged(node, members[node.id]) for node in given if node.id not in kept_as]
-    return merged, _renamed(rows, kept_as)
+    merged_nodes = [_merged(node, members[node.id]) for node in all_nodes if node.id not in kept_as]
+    return merged_nodes, _renamed(rows, kept_as)
 
 
-def _aliases(named: Mapping[str, Node], language_model: Any, **options: Any) -> dict[str, str]:
+def _aliases(nodes_by_name: Mapping[str, Node], language_model: Any, **options: Any) -> dict[str, str]:
     """Return the name that takes the place of each name that a language model takes for another of the same entity."""
-    texts = {name: node.text for name, node in named.items()}
-    clusters = candidate_clusters({name: node.type for name, node in named.items()})
-    prompts = [resolution_prompt(cluster, named[cluster[0]].type, texts) for cluster in clusters]
+    texts = {name: node.text for name, node in nodes_by_name.items()}
+    clusters = candidate_clusters({name: node.type for name, node in nodes_by_name.items()})
+    prompts = [resolution_prompt(cluster, nodes_by_name[cluster[0]].type, texts) for cluster in clusters]
     schemas = [group_schema(cluster) for cluster in clusters]
     answers = complete_many(language_model, prompts, schemas, description="resolving", **options)
     failures = {place: answer for place, answer in enumerate(answers) if isinstance(answer, Exception)}
@@ -138,23 +138,23 @@ def _renamed(edges: Iterable[Edge], kept_as: Mapping[str, str]) -> list[Edge]:
         source, target = kept_as.get(edge.source, edge.source), kept_as.get(edge.target, edge.target)
         if source != target or edge.source == edge.target:
             parallel[source, target, edge.relation].append(edge)
-    made = []
-    for key, same in parallel.items():
-        text = same[0].text if len(same) == 1 else canonical_description(edge.text for edge in same)
-        made.append(Edge(*key, max(edge.weight for edge in same), text, _joined([edge.metadata for edge in same])))
-    return made
+    merged_edges = []
+    for key, group in parallel.items():
+        text = group[0].text if len(group) == 1 else canonical_description(edge.text for edge in group)
+        merged_edges.append(Edge(*key, max(edge.weight for edge in group), text, _joined([edge.metadata for edge in group])))
+    return merged_edges
 
 
-def _joined(said: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _joined(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the values of several mappings, as a list of the distinct ones where they differ."""
-    distinct: dict[str, dict[str, Any]] = defaultdict(dict)
-    for values in said:
+    variants_by_name: dict[str, dict[str, Any]] = defaultdict(dict)
+    for values in mappings:
         for name, value in values.items():
             # JSON distinguishes 1 from True.
-            distinct[name][json.dumps(value, sort_keys=True, default=str)] = value
-    joined = {}
-    for name, found in distinct.items():
-        flat = [each for value in found.values() for each in (value if isinstance(value, list) else [value])]
-        once = {json.dumps(each, sort_keys=True, default=str): each for each in flat}
-        joined[name] = next(iter(found.values())) if len(found) == 1 else list(once.values())
-    return joined
+            variants_by_name[name][json.dumps(value, sort_keys=True, default=str)] = value
+    result = {}
+    for name, variants in variants_by_name.items():
+        flat = [item for value in variants.values() for item in (value if isinstance(value, list) else [value])]
+        items = {json.dumps(item, sort_keys=True, default=str): item for item in flat}
+        result[name] = next(iter(variants.values())) if len(variants) == 1 else list(items.values())
+    return result

@@ -59,30 +59,31 @@ class _Entities:
         self.properties[name].append(properties)
         return name
 
-    def nodes(self, edges: Iterable[_Key], left: Omissions, passages: Mapping[str, Node] | None = None) -> list[Node]:
+    def nodes(self, edges: Iterable[_Key], omissions: Omissions, passages: Mapping[str, Node] | None = None) -> list[Node]:
         """Return the entities as nodes; those found in one of `passages` hide the same metadata from models as it does."""
         titles = {
-            name: next(_texts(said, ("name", "title"), f"node {shown(name)}", left), name) for name, said in self.properties.items()
+            name: next(_texts(mappings, ("name", "title"), f"node {shown(name)}", omissions), name)
+            for name, mappings in self.properties.items()
         }
         facts: dict[str, list[str]] = defaultdict(list)
         for source, target, relation in edges:
             words = (titles.get(source, source), relation.replace("_", " "), titles.get(target, target))
             for end in dict.fromkeys((source, target)):
                 facts[end] += [f"{' '.join(filter(None, words))}."] if len(facts[end]) < _FACTS else []
-        made = []
+        nodes = []
         for name, kinds in self.types.items():
-            said, owner = self.properties[name], f"node {shown(name)}"
+            mappings, owner = self.properties[name], f"node {shown(name)}"
             title = titles[name]
-            text = canonical_description(_texts(said, _DESCRIPTION, owner, left)) or " ".join(facts[name])
-            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), owner, left)
-            chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
+            text = canonical_description(_texts(mappings, _DESCRIPTION, owner, omissions)) or " ".join(facts[name])
+            metadata = _joined(mappings, (*_DESCRIPTION, "name", "title", _SOURCE), owner, omissions)
+            chunk = next((p[_SOURCE] for p in mappings if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
                 origin |= {key: value for key, value in passages[chunk].origin.items() if key.startswith("excluded_")}
-            made.append(
+            nodes.append(
                 Node(name, text or title, title if text else "", majority_type(kinds), metadata, origin, self.vectors.get(name))
             )
-        return made
+        return nodes
 
 
 @dataclass
@@ -94,28 +95,28 @@ class _Relations:
     def add(self, source: str, target: str, relation: str, properties: Mapping[str, Any]) -> None:
         self.properties[source, target, relation].append(properties)
 
-    def edges(self, left: Omissions) -> list[Edge]:
+    def edges(self, omissions: Omissions) -> list[Edge]:
         """Return one edge a relation; weights that are not numbers stay in the metadata, with a warning."""
-        made, wrong = [], []
-        for key, said in self.properties.items():
-            weights = [_weight(p[_WEIGHT]) for p in said if p.get(_WEIGHT) is not None]
+        edges, bad_keys = [], []
+        for key, mappings in self.properties.items():
+            weights = [_weight(p[_WEIGHT]) for p in mappings if p.get(_WEIGHT) is not None]
             right = [weight for weight in weights if weight is not None]
             if len(right) < len(weights):
-                wrong.append(key)
+                bad_keys.append(key)
             owner = _relation_name(key[0], key[2], key[1])
-            text = canonical_description(_texts(said, _DESCRIPTION, owner, left))
-            taken = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
-            metadata = _joined(said, taken, owner, left)
+            text = canonical_description(_texts(mappings, _DESCRIPTION, owner, omissions))
+            exclusions = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
+            metadata = _joined(mappings, exclusions, owner, omissions)
             # The largest, as of parallel edges: a store may give the same triplet twice.
-            made.append(Edge(*key, max(right, default=1.0), text, metadata))
-        if wrong:
+            edges.append(Edge(*key, max(right, default=1.0), text, metadata))
+        if bad_keys:
             _logger.warning(
                 "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s.",
                 _WEIGHT,
-                len(wrong),
-                few([*map(repr, wrong)]),
+                len(bad_keys),
+                few([*map(repr, bad_keys)]),
             )
-        return made
+        return edges
 
 
 def _weight(value: Any) -> float | None:
@@ -127,35 +128,35 @@ def _weight(value: Any) -> float | None:
     return number if LIGHTEST <= number <= HEAVIEST and not isinstance(value, bool) else None
 
 
-def _texts(said: Iterable[Mapping[str, Any]], names: Iterable[str], owner: str, left: Omissions) -> Iterator[str]:
+def _texts(mappings: Iterable[Mapping[str, Any]], names: Iterable[str], owner: str, omissions: Omissions) -> Iterator[str]:
     """Yield the texts in some properties; a list or mapping is none, and is left out."""
-    for properties in said:
+    for properties in mappings:
         for name in names:
             if not (value := properties.get(name)):
                 continue
             if isinstance(value, Iterable) and not isinstance(value, str):
-                left.add(f"property {name!r} of {owner}", f"a {type(value).__name__}, not a text")
+                omissions.add(f"property {name!r} of {owner}", f"a {type(value).__name__}, not a text")
             else:
                 yield str(value)
 
 
-def _joined(said: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, left: Omissions) -> dict[str, Any]:
+def _joined(mappings: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, omissions: Omissions) -> dict[str, Any]:
     """Return the properties of several mappings, as a list of the distinct values where they differ.
 
     A property without a JSON form is left out.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for properties in said:
+    variants: dict[str, dict[str, Any]] = {}
+    for properties in mappings:
         for name, value in properties.items():
             if name not in without:
                 try:
-                    kept = plain(value, f"property {name!r}")
+                    plain_value = plain(value, f"property {name!r}")
                 except InvalidArgumentError as error:
-                    left.add(f"property {name!r} of {owner}", str(error).removesuffix("."))
+                    omissions.add(f"property {name!r} of {owner}", str(error).removesuffix("."))
                     continue
                 # JSON distinguishes 1 from True.
-                found.setdefault(name, {})[json.dumps(kept, sort_keys=True)] = kept
-    return {name: list(values.values()) if len(values) > 1 else next(iter(values.values())) for name, values in found.items()}
+                variants.setdefault(name, {})[json.dumps(plain_value, sort_keys=True)] = plain_value
+    return {name: list(values.values()) if len(values) > 1 else next(iter(values.values())) for name, values in variants.items()}
 
 
 def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> tuple[list[Node], list[Edge]]:
@@ -171,7 +172,7 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
     property without a JSON form are left out, and a warning names the first ten; `strict` raises an InvalidArgumentError that names
     them all.
     """
-    entities, relations, left = _Entities(), _Relations(), Omissions("the graph documents", strict)
+    entities, relations, omissions = _Entities(), _Relations(), Omissions("the graph documents", strict)
     passages: list[Node] = []
     mentions: dict[_Key, None] = {}
     for position, document in enumerate(documents):
@@ -180,27 +181,27 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
                 f"Item {position} is a {type(document).__name__}; expected a graph document with nodes, relationships and source."
             )
         where = f"of document {position}"
-        met = []
+        names = []
         for place, n in enumerate(document.nodes):
             if str(n.id).strip():
-                met.append(entities.add(str(n.id), str(n.type), n.properties))
+                names.append(entities.add(str(n.id), str(n.type), n.properties))
             else:
-                left.add(f"entity {place} {where}", "its id is empty")
+                omissions.add(f"entity {place} {where}", "its id is empty")
         for relation in document.relationships:
             if not (str(relation.source.id).strip() and str(relation.target.id).strip()):
-                left.add(_relation_name(relation.source.id, relation.type, relation.target.id, where), "an end has no id")
+                omissions.add(_relation_name(relation.source.id, relation.type, relation.target.id, where), "an end has no id")
                 continue
             source, target = (entities.add(str(n.id), str(n.type), n.properties) for n in (relation.source, relation.target))
-            met += [source, target]
+            names += [source, target]
             relations.add(source, target, str(relation.type), relation.properties or {})
         page = getattr(document, "source", None)
         if page is not None:
             metadata = dict(page.metadata)
             identity = str(page.id or f"passage:{position}")
-            passages.append(Node(identity, page.page_content, _title(metadata, identity, left), PASSAGE, metadata))
-            mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
-    edges, nodes = relations.edges(left), entities.nodes(relations.properties, left)
-    left.tell(_logger)
+            passages.append(Node(identity, page.page_content, _title(metadata, identity, omissions), PASSAGE, metadata))
+            mentions |= dict.fromkeys((identity, name, MENTIONS) for name in names)
+    edges, nodes = relations.edges(omissions), entities.nodes(relations.properties, omissions)
+    omissions.tell(_logger)
     return [*passages, *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
@@ -226,21 +227,21 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
     entities, relations, passages = _Entities(), _Relations(), dict[str, Node]()
-    left = Omissions("the property graph", strict)
+    omissions = Omissions("the property graph", strict)
     for place, node in enumerate(store.get()):
         if not str(node.id or "").strip():
-            left.add(f"node {place}, a {getattr(node, 'label', '') or type(node).__name__}", "its name is empty")
+            omissions.add(f"node {place}, a {getattr(node, 'label', '') or type(node).__name__}", "its name is empty")
             continue
         vector = getattr(node, "embedding", None)
         if hasattr(node, "text"):
             metadata, origin = _node_content(node.properties)
-            passages[node.id] = Node(node.id, node.text, _title(metadata, node.id, left), PASSAGE, metadata, origin, vector)
+            passages[node.id] = Node(node.id, node.text, _title(metadata, node.id, omissions), PASSAGE, metadata, origin, vector)
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
             entities.vectors[node.id] = vector
     for head, relation, tail in store_triplets(store, [*passages, *entities.types]):
         if not (str(head.id or "").strip() and str(tail.id or "").strip()):
-            left.add(_relation_name(head.id, relation.label, tail.id), "an end has no name")
+            omissions.add(_relation_name(head.id, relation.label, tail.id), "an end has no name")
             continue
         for node in (head, tail):
             if node.id not in passages and node.id not in entities.types:
@@ -248,16 +249,18 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
         relations.add(head.id, tail.id, str(relation.label), _own_properties(relation, passages))
     mentions = {
         (properties[_SOURCE], name, MENTIONS): None
-        for name, said in entities.properties.items()
-        for properties in said
+        for name, mappings in entities.properties.items()
+        for properties in mappings
         if properties.get(_SOURCE) in passages
     }
-    given = [*entities.properties.values(), *relations.properties.values()]
-    lost = dict.fromkeys(str(p[_SOURCE]) for said in given for p in said if p.get(_SOURCE) and p[_SOURCE] not in passages)
-    if lost:
-        tell_lost_chunks(lost)
-    edges, nodes = relations.edges(left), entities.nodes(relations.properties, left, passages)
-    left.tell(_logger)
+    mapping_lists = [*entities.properties.values(), *relations.properties.values()]
+    lost_chunks = dict.fromkeys(
+        str(p[_SOURCE]) for mappings in mapping_lists for p in mappings if p.get(_SOURCE) and p[_SOURCE] not in passages
+    )
+    if lost_chunks:
+        tell_lost_chunks(lost_chunks)
+    edges, nodes = relations.edges(omissions), entities.nodes(relations.properties, omissions, passages)
+    omissions.tell(_logger)
     return [*passages.values(), *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
@@ -280,13 +283,17 @@ def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, An
     """
     properties: dict[str, Any] = getattr(relation, "properties", None) or {}
     chunk = passages.get(str(properties.get(_SOURCE)))
-    told = chunk.metadata if chunk is not None else properties if properties.get(_SOURCE) else {}
-    return {k: v for k, v in properties.items() if k not in (*_DESCRIPTION, _WEIGHT) or k not in told or told[k] != v}
+    chunk_properties = chunk.metadata if chunk is not None else properties if properties.get(_SOURCE) else {}
+    return {
+        k: v
+        for k, v in properties.items()
+        if k not in (*_DESCRIPTION, _WEIGHT) or k not in chunk_properties or chunk_properties[k] != v
+    }
 
 
-def _title(metadata: Mapping[str, Any], passage: str, left: Omissions) -> str:
+def _title(metadata: Mapping[str, Any], passage: str, omissions: Omissions) -> str:
     """Return the title in the metadata of a passage, "" for none."""
-    return next(_texts([metadata], ["title"], f"passage {shown(passage)}", left), "")
+    return next(_texts([metadata], ["title"], f"passage {shown(passage)}", omissions), "")
 
 
 def _relation_name(source: Any, relation: Any, target: Any, where: str = "") -> str:
@@ -305,10 +312,10 @@ def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
 
 def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
     """Yield the triplets of a property graph store with one of the nodes `ids` at an end; some may be repeated."""
-    held: Any = getattr(store, "graph", None)
-    if hasattr(held, "triplets") and hasattr(held, "get_triplets"):
+    graph: Any = getattr(store, "graph", None)
+    if hasattr(graph, "triplets") and hasattr(graph, "get_triplets"):
         # The framework's own store keeps everything in memory; reading it by id takes quadratic time.
-        yield from sorted(held.get_triplets(), key=lambda triplet: tuple(part.id for part in triplet))
+        yield from sorted(graph.get_triplets(), key=lambda triplet: tuple(part.id for part in triplet))
         return
     for start in range(0, len(ids), 1000):
         yield from store.get_triplets(ids=ids[start : start + 1000])
@@ -333,23 +340,23 @@ def from_triples_file(file: str | Path, *, strict: bool = False) -> tuple[list[N
     readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}
     if path.suffix not in readers:
         raise DatasetError(f"{path} is not a file of triples; expected .csv, .tsv or .jsonl.")
-    entities, left = _Entities(), Omissions(str(path), strict)
+    entities, omissions = _Entities(), Omissions(str(path), strict)
     edges = []
     try:
         for line, triple in readers[path.suffix](path):
             source, relation, target = (str(part).strip() if part is not None else "" for part in triple or ("", "", ""))
             if not source or not target:
-                left.add(f"line {line}", "it is not a triple of a source, a relation and a target")
+                omissions.add(f"line {line}", "it is not a triple of a source, a relation and a target")
                 continue
             for name in (source, target):
                 entities.add(name, "", {})
             edges.append((source, target, relation))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
-    left.tell(_logger, error=DatasetError)
-    if left and not edges:
-        raise DatasetError(f"{path} has no triple: {left.items[0]}.")
-    return entities.nodes(edges, left), edges
+    omissions.tell(_logger, error=DatasetError)
+    if omissions and not edges:
+        raise DatasetError(f"{path} has no triple: {omissions.items[0]}.")
+    return entities.nodes(edges, omissions), edges
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, list[str] | None]]:
@@ -362,9 +369,9 @@ def _table_rows(path: Path) -> Iterator[tuple[int, list[str] | None]]:
                 continue
             if places is None:
                 header = [cell.strip().lower() for cell in row]
-                named = [next((header.index(n) for n in column if n in header), -1) for column in _COLUMNS]
-                places = named if min(named) >= 0 else [0, 1, 2]
-                if min(named) >= 0:
+                indices = [next((header.index(n) for n in column if n in header), -1) for column in _COLUMNS]
+                places = indices if min(indices) >= 0 else [0, 1, 2]
+                if min(indices) >= 0:
                     continue
             yield rows.line_num, [row[place] for place in places] if len(row) > max(places) else None
 

@@ -112,132 +112,136 @@ class Links(EdgeSpec):
         # A node without an address is its own page.
         addresses = [page_address(node.metadata, fields) or f"{_NOWHERE}{row}" for row, node in enumerate(corpus.nodes)]
         if all(address.startswith(_NOWHERE) for address in addresses):
-            wanted = " or ".join(map(repr, fields))
+            names = " or ".join(map(repr, fields))
             raise NothingToReadError(
-                f"No node has the metadata field {wanted}, so links cannot be resolved; put the address of each node's page there, "
+                f"No node has the metadata field {names}, so links cannot be resolved; put the address of each node's page there, "
                 "or name the field in Links(url_field=...)."
             )
         if self.field is not None and self.field not in corpus.fields:
-            there = ", ".join(sorted(corpus.fields))
+            field_names = ", ".join(sorted(corpus.fields))
             raise NothingToReadError(
-                f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {there}."
+                f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {field_names}."
             )
         pages = corpus.pages(addresses).rows
-        read = self._read(corpus.nodes, addresses, pages)
-        known = [address for address in pages if not address.startswith(_NOWHERE)]
-        book = AddressBook(known, [self.site], names=read.names)
+        contents = self._read(corpus.nodes, addresses, pages)
+        page_addresses = [address for address in pages if not address.startswith(_NOWHERE)]
+        book = AddressBook(page_addresses, [self.site], names=contents.names)
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
-        found = [
-            [read.blocks.get(link[2:-2]) if link.startswith("((") else book.find(link, base) for link, _ in listed]
-            for base, listed in zip(bases, read.links, strict=True)
+        target_lists = [
+            [contents.blocks.get(link[2:-2]) if link.startswith("((") else book.find(link, base) for link, _ in links]
+            for base, links in zip(bases, contents.links, strict=True)
         ]
-        counted = [
-            [_may_be_navigation(node, *held, address) for held in listed]
-            for node, listed, address in zip(corpus.nodes, read.links, addresses, strict=True)
+        flag_lists = [
+            [_may_be_navigation(node, *pair, address) for pair in links]
+            for node, links, address in zip(corpus.nodes, contents.links, addresses, strict=True)
         ]
-        common = _navigation(found, counted, addresses, len(pages))
-        if common:
-            what = f"{len(common)} places" if len(common) > 1 else "a place"
-            logger.info("%r: skipped links to %s that more than half of the pages link to.", self, what)
+        common_targets = _navigation(target_lists, flag_lists, addresses, len(pages))
+        if common_targets:
+            phrase = f"{len(common_targets)} places" if len(common_targets) > 1 else "a place"
+            logger.info("%r: skipped links to %s that more than half of the pages link to.", self, phrase)
         edges: list[tuple[str, str, str]] = []
-        absent, alive, resolved = 0, 0, Counter[bool]()
-        lost: dict[str, None] = {}
-        dead: list[str] = []
+        absent, alive, outcomes = 0, 0, Counter[bool]()
+        misses: dict[str, None] = {}
+        dead_links: list[str] = []
         unknown: dict[str, None] = {}
         places: dict[str, Anchors] = {}
-        for row, targets in enumerate(found):
-            for (link, relation), target, counts in zip(read.links[row], targets, counted[row], strict=True):
+        for row, targets in enumerate(target_lists):
+            for (link, relation), target, counts in zip(contents.links[row], targets, flag_lists[row], strict=True):
                 alive += target is not None
                 if target is None:
                     absent += 1
                     if book.misses(link, bases[row]):
-                        dead.append(link)
-                        lost[f"{shown(link, 60)} on {shown(bases[row], 60)}"] = None
-                if target is None or (counts and target in common):
+                        dead_links.append(link)
+                        misses[f"{shown(link, 60)} on {shown(bases[row], 60)}"] = None
+                if target is None or (counts and target in common_targets):
                     continue
                 page, fragment = target
-                first = pages[page][0]
+                first_row = pages[page][0]
                 if fragment and page not in places:
-                    places[page] = Anchors((at, read.anchors[at], read.headings[at], corpus.nodes[at]) for at in pages[page])
-                goal = places[page].get(fragment) if fragment else first
+                    places[page] = Anchors(
+                        (at, contents.anchors[at], contents.headings[at], corpus.nodes[at]) for at in pages[page]
+                    )
+                goal = places[page].get(fragment) if fragment else first_row
                 if fragment and len(pages[page]) > 1:
-                    resolved[goal is not None] += 1
+                    outcomes[goal is not None] += 1
                 if goal is None and not _OWN_ANCHORS.match(fragment):
                     unknown[f"{shown(link, 60)} on {shown(bases[row] or corpus.nodes[row].id, 60)}"] = None
-                end = corpus.nodes[first if goal is None else goal].id
+                end = corpus.nodes[first_row if goal is None else goal].id
                 edges.append((corpus.nodes[row].id, end, relation or self.relation))
-        for page, above in read.parents.items():
-            edges.append((corpus.nodes[pages[page][0]].id, corpus.nodes[pages[above][0]].id, "parent"))
-        kept = self.field is None and _KEPT in corpus.fields
+        for page, parent in contents.parents.items():
+            edges.append((corpus.nodes[pages[page][0]].id, corpus.nodes[pages[parent][0]].id, "parent"))
+        has_kept_links = self.field is None and _KEPT in corpus.fields
         # Pages that read_folder read may have no link.
-        ours = self.field == _KEPT and "anchors" in corpus.fields
-        if not ours and (not any(read.links) or (kept and not edges)):
+        is_ours = self.field == _KEPT and "anchors" in corpus.fields
+        if not is_ours and (not any(contents.links) or (has_kept_links and not edges)):
             where = "the texts" if self.field is None else f"the field {self.field!r}"
             advice = f"read_folder keeps links in the metadata field {_KEPT!r}: Links(field={_KEPT!r})."
-            if not kept:
+            if not has_kept_links:
                 advice = "If a splitter or loader dropped the tags, keep them, or name the metadata field that holds the links: "
                 advice += "Links(field=...)."
             logger.warning("%r found no link in %s. %s", self, where, advice)
-        if resolved[False] and not resolved[True]:
+        if outcomes[False] and not outcomes[True]:
             logger.warning(
                 "%r: links that name an anchor: %d, anchors found: 0; they lead to the first chunk of the page. A splitter that "
                 "drops tags drops the anchors too; keep the tags, or read the pages with read_folder.",
                 self,
-                resolved[False],
+                outcomes[False],
             )
-        told = f"{_named('; links to pages that are not there', lost)}{_named('; links to anchors that are not there', unknown)}"
-        return FoundEdges(edges, absent, told, advice_on(dead, alive, known, corpus.nodes))
+        note = f"{_named('; links to pages that are not there', misses)}{_named('; links to anchors that are not there', unknown)}"
+        return FoundEdges(edges, absent, note, advice_on(dead_links, alive, page_addresses, corpus.nodes))
 
     def _read(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Read:
         """Return what each node links to, and by what links may name it."""
         kind = _kind(nodes, pages) if self.field is None else ""
-        read = _Read([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
+        contents = _Read([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
         fields: dict[str, Mapping[str, Any]] = {}
         for address, rows in pages.items():
             # Texts are read for links, and for anchors that the metadata do not name.
-            told = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
-            markdown, html = _formats(address, [nodes[row].text for row in told])
-            defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in told)]
+            text_rows = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
+            markdown, html = _formats(address, [nodes[row].text for row in text_rows])
+            definition_maps = [
+                reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in text_rows)
+            ]
             references: dict[str, Any] = {}
-            for definitions in reversed(defined):
+            for definitions in reversed(definition_maps):
                 references |= definitions
-            seen: Counter[str] = Counter()
-            before, fence = "", ""
-            for row, own in zip(told, defined, strict=True):
+            slug_counts: Counter[str] = Counter()
+            old_text, fence = "", ""
+            for row, own_definitions in zip(text_rows, definition_maps, strict=True):
                 text = nodes[row].text
                 # The definitions of a chunk come before those of others.
-                if seen:
-                    _uncount(seen, before, text)
+                if slug_counts:
+                    _uncount(slug_counts, old_text, text)
                 if _WIKI_LINKS in nodes[row].metadata:
                     # Without the empty lines that ObsidianReader drops, what follows a table is a row of it.
                     text = _BAR.sub(r"[[\1\\|", text)
-                fence, inside = _fences(before, text, fence)
-                held = _read_text(text[inside:], markdown, html, ChainMap(own, references), seen, kind)
-                read.links[row], read.anchors[row], read.headings[row] = held.links, held.anchors, held.headings
+                fence, start = _fences(old_text, text, fence)
+                part = _read_text(text[start:], markdown, html, ChainMap(own_definitions, references), slug_counts, kind)
+                contents.links[row], contents.anchors[row], contents.headings[row] = part.links, part.anchors, part.headings
                 if row == rows[0]:
-                    fields[address] = dict(nodes[row].metadata) | held.fields
-                before = nodes[row].text
+                    fields[address] = dict(nodes[row].metadata) | part.fields
+                old_text = nodes[row].text
             for row in rows:
                 if "anchors" in nodes[row].metadata:
-                    read.anchors[row] = _strings(nodes[row].metadata["anchors"])
+                    contents.anchors[row] = _strings(nodes[row].metadata["anchors"])
             if self.field is not None:
                 for row in rows:
-                    read.links[row] = []
+                    contents.links[row] = []
                 for row, link in _field_links(nodes, rows, self.field):
-                    read.links[row].append((link, ""))
+                    contents.links[row].append((link, ""))
                 for row in rows if self.field == _KEPT else ():
-                    read.links[row] += _linked(nodes[row])
+                    contents.links[row] += _linked(nodes[row])
             else:
                 for row, link in _lost_links(nodes, rows, kind):
-                    read.links[row].append((link, ""))
-                read.links[rows[0]] += _metadata_links([nodes[row] for row in rows])
+                    contents.links[row].append((link, ""))
+                contents.links[rows[0]] += _metadata_links([nodes[row] for row in rows])
             for row in rows:
-                for name in read.anchors[row]:
+                for name in contents.anchors[row]:
                     if is_block_id(name):
-                        read.blocks.setdefault(name, (address, name))
-        read.names = names_of_notes(kind, fields)
-        read.parents = parents(address for address in pages if address.lower().endswith(MARKDOWN)) if kind == DENDRON else {}
-        return read
+                        contents.blocks.setdefault(name, (address, name))
+        contents.names = names_of_notes(kind, fields)
+        contents.parents = parents(address for address in pages if address.lower().endswith(MARKDOWN)) if kind == DENDRON else {}
+        return contents
 
 
 @dataclass
@@ -281,14 +285,14 @@ def _lost_links(nodes: Sequence[Node], rows: Sequence[int], kind: str) -> Iterab
     """Yield (row, address) for the wiki links that ObsidianReader found on a page and that its texts have no more."""
     if not any(_WIKI_LINKS in nodes[row].metadata for row in rows):
         return
-    known = {found[2].removesuffix("\\").strip() for row in rows for found in WIKI_LINK.finditer(nodes[row].text)}
+    names = {match[2].removesuffix("\\").strip() for row in rows for match in WIKI_LINK.finditer(nodes[row].text)}
     for row in rows:
-        held = nodes[row].metadata.get(_WIKI_LINKS)
-        for name in held if isinstance(held, (list, tuple)) else ():
-            found = WIKI_LINK.fullmatch(f"[[{name}]]") if isinstance(name, str) else None
-            if found and found[2].strip() not in known and (link := wiki_link(found, kind)):
+        link_names = nodes[row].metadata.get(_WIKI_LINKS)
+        for name in link_names if isinstance(link_names, (list, tuple)) else ():
+            match = WIKI_LINK.fullmatch(f"[[{name}]]") if isinstance(name, str) else None
+            if match and match[2].strip() not in names and (link := wiki_link(match, kind)):
                 # A splitter copies the list to all chunks.
-                known.add(found[2].strip())
+                names.add(match[2].strip())
                 yield row, link.address
 
 
@@ -298,19 +302,19 @@ def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
     if "anchors" in metadata or not any(isinstance(value, (str, list)) and "[[" in str(value) for value in metadata.values()):
         return
     # Some loaders read fields in the text too, where they are found in their chunk.
-    written = {name for node in chunks for name in _INLINE.findall(node.text)}
-    held = {name: value for name, value in metadata.items() if name not in written}
-    for name, links in linked_fields(held).items():
+    field_names = {name for node in chunks for name in _INLINE.findall(node.text)}
+    fields = {name: value for name, value in metadata.items() if name not in field_names}
+    for name, links in linked_fields(fields).items():
         yield from ((link, name) for link in links)
-    yield from ((link, "") for link in other_links(held))
+    yield from ((link, "") for link in other_links(fields))
 
 
-def _uncount(seen: Counter[str], before: str, text: str) -> None:
+def _uncount(slug_counts: Counter[str], before: str, text: str) -> None:
     """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
-    if shared := _shared(before, text):
-        repeated: Counter[str] = Counter()
-        read_markdown(shared, seen=repeated)
-        seen.subtract(repeated)
+    if overlap := _shared(before, text):
+        repeats: Counter[str] = Counter()
+        read_markdown(overlap, seen=repeats)
+        slug_counts.subtract(repeats)
 
 
 def _shared(before: str, text: str) -> str:
@@ -324,24 +328,24 @@ def _shared(before: str, text: str) -> str:
     return ""
 
 
-def _fences(before: str, text: str, opened: str) -> tuple[str, int]:
+def _fences(before: str, text: str, open_fence: str) -> tuple[str, int]:
     """Return the fence of code that is open where a chunk begins, and the place where what follows this code begins.
 
-    `before` is the chunk before, and `opened` the fence that was open where that one began.
+    `before` is the chunk before, and `open_fence` the fence that was open where that one began.
     """
-    if "```" not in before and "~~~" not in before and not opened:
+    if "```" not in before and "~~~" not in before and not open_fence:
         return "", 0
-    fence = _open(before.removesuffix(_shared(before, text)), opened)
-    ends = (found.end() for found in _FENCE.finditer(text) if found[1].startswith(fence) and not found[2].strip())
+    fence = _open(before.removesuffix(_shared(before, text)), open_fence)
+    ends = (match.end() for match in _FENCE.finditer(text) if match[1].startswith(fence) and not match[2].strip())
     return fence, next(ends, len(text)) if fence else 0
 
 
 def _open(text: str, fence: str) -> str:
     """Return the fence of code that is open at the end of a text, "" for none, if `fence` is at its beginning."""
-    for found in _FENCE.finditer(text):
+    for match in _FENCE.finditer(text):
         if not fence:
-            fence = found[1]
-        elif found[1].startswith(fence) and not found[2].strip():
+            fence = match[1]
+        elif match[1].startswith(fence) and not match[2].strip():
             fence = ""
     return fence
 
@@ -357,7 +361,7 @@ def _formats(address: str, texts: Sequence[str]) -> tuple[bool, bool]:
 
 
 def _read_text(
-    text: str, markdown: bool, html: bool, references: MutableMapping[str, Any], seen: Counter[str], kind: str
+    text: str, markdown: bool, html: bool, references: MutableMapping[str, Any], slug_counts: Counter[str], kind: str
 ) -> _ReadText:
     """Return what a text links to and its anchors, read as Markdown, as HTML, or as both."""
     pages = []
@@ -365,13 +369,13 @@ def _read_text(
         # A splitter cut behind the front matter.
         text += "\n---\n"
     if markdown and _MARKDOWN.search(text):
-        pages.append(read_markdown(text, references, seen, kind))
+        pages.append(read_markdown(text, references, slug_counts, kind))
     if html and _TAG.search(text):
         pages.append(read_html(text, piece=True))
     blocks = [block for page in pages for block in page.blocks]
     fields = {name: value for page in pages for name, value in page.fields.items()}
     links = [(link, "") for link in other_links(fields)]
-    links += [(link, name) for name, held in linked_fields(fields).items() for link in held]
+    links += [(link, name) for name, addresses in linked_fields(fields).items() for link in addresses]
     links += [(link, "") for block in blocks for link in block.links if link]
     links += [(link, name) for block in blocks for name, link in block.linked]
     anchors = list(dict.fromkeys(name for block in blocks for name in block.anchors))
@@ -380,21 +384,21 @@ def _read_text(
 
 def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iterable[tuple[int, str]]:
     """Yield (row, address) for the links in a metadata field of the chunks of a page."""
-    held = [_items(nodes[row], field) for row in rows]
+    values = [_items(nodes[row], field) for row in rows]
     # Our own reader gives each chunk its own links.
-    ours = any("anchors" in nodes[row].metadata for row in rows)
-    found: dict[str, int] = {}
-    copied = not ours and all(value == held[0] for value in held)
-    for row, value in [(rows[0], held[0])] if copied else zip(rows, held, strict=True):
+    is_ours = any("anchors" in nodes[row].metadata for row in rows)
+    rows_by_text: dict[str, int] = {}
+    is_copied = not is_ours and all(value == values[0] for value in values)
+    for row, value in [(rows[0], values[0])] if is_copied else zip(rows, values, strict=True):
         for item in value:
             url, text = (item.get("url") or item.get("href"), item.get("text")) if isinstance(item, Mapping) else (item, None)
             if not isinstance(url, str):
-                what = f"Field {field!r} of {nodes[row].id!r} holds {shown(item, 60)}"
-                raise InvalidArgumentError(f"{what}; expected addresses, or mappings with 'url' and 'text'.")
-            words = text.strip() if copied and isinstance(text, str) else ""
-            if words and words not in found and len(found) < _SEARCHED:
-                found[words] = next((other for other in rows if words in nodes[other].text), row)
-            yield found.get(words, row), url
+                message = f"Field {field!r} of {nodes[row].id!r} holds {shown(item, 60)}"
+                raise InvalidArgumentError(f"{message}; expected addresses, or mappings with 'url' and 'text'.")
+            words = text.strip() if is_copied and isinstance(text, str) else ""
+            if words and words not in rows_by_text and len(rows_by_text) < _SEARCHED:
+                rows_by_text[words] = next((candidate for candidate in rows if words in nodes[candidate].text), row)
+            yield rows_by_text.get(words, row), url
 
 
 def _items(node: Node, field: str) -> list[Any]:
@@ -409,20 +413,20 @@ def _items(node: Node, field: str) -> list[Any]:
     )
 
 
-def _named(what: str, links: Collection[str]) -> str:
-    return f"{what}: {len(links)}, such as {few(links)}" if links else ""
+def _named(label: str, links: Collection[str]) -> str:
+    return f"{label}: {len(links)}, such as {few(links)}" if links else ""
 
 
 def _navigation(
-    found: Sequence[Sequence[Any]], counted: Sequence[Sequence[bool]], addresses: Sequence[str], pages: int
+    target_lists: Sequence[Sequence[Any]], flag_lists: Sequence[Sequence[bool]], addresses: Sequence[str], pages: int
 ) -> set[Any]:
     """Return the targets that more than half of the pages link to, by links that are counted."""
     if pages < _FEW_PAGES:
         return set()
     linking = {
         (addresses[row], target)
-        for row, targets in enumerate(found)
-        for target, counts in zip(targets, counted[row], strict=True)
+        for row, targets in enumerate(target_lists)
+        for target, counts in zip(targets, flag_lists[row], strict=True)
         if target is not None and counts
     }
     counts = Counter(target for _, target in linking)
@@ -431,8 +435,8 @@ def _navigation(
 
 def _may_be_navigation(node: Node, link: str, relation: str, address: str) -> bool:
     """Return whether a link may belong to the navigation of a site: not one by name, nor one that read_folder kept of Markdown."""
-    kept = "anchors" in node.metadata and address.lower().endswith(MARKDOWN)
-    return not relation and not kept and not link.startswith(("[[", "(("))
+    is_kept = "anchors" in node.metadata and address.lower().endswith(MARKDOWN)
+    return not relation and not is_kept and not link.startswith(("[[", "(("))
 
 
 def _strings(value: Any) -> list[str]:

@@ -77,13 +77,13 @@ def read_markdown(
     'See [cards](cards.md#holes).'
     """
     fields, text = front_matter(plain_lines(text))
-    stated = str(fields.get("title") or "").strip()
+    stated_title = str(fields.get("title") or "").strip()
     lines = text.split("\n")
     seen = Counter() if seen is None else seen
-    held: list[_Piece] = []
+    pieces: list[_Piece] = []
     # What stands in comments, empty elements and the like.
     waiting = _Piece(0, links=links_of_tags(tags_in(fields), kind))
-    written: list[tuple[str, str]] = []
+    field_pairs: list[tuple[str, str]] = []
     tags: list[str] = []
     # The lines keep their numbers.
     text = without_macros(text) if kind == LOGSEQ else text
@@ -91,20 +91,20 @@ def read_markdown(
         if piece.level and piece.written:
             _name(piece, seen)
         piece.drop_typed()
-        written += piece.fields
+        field_pairs += piece.fields
         tags += piece.tags
-        if not piece.text and held and piece.anchors and all(name.startswith("^") for name in piece.anchors):
+        if not piece.text and pieces and piece.anchors and all(name.startswith("^") for name in piece.anchors):
             # The last anchor of a heading stays its own.
-            own = [held[-1].anchors.pop()] if held[-1].level and held[-1].anchors else []
-            held[-1].anchors += piece.anchors + own
+            anchors = [pieces[-1].anchors.pop()] if pieces[-1].level and pieces[-1].anchors else []
+            pieces[-1].anchors += piece.anchors + anchors
             piece.anchors = []
         waiting.take(piece)
         if piece.text:
-            held.append(replace(piece, anchors=waiting.anchors, links=waiting.links, linked=waiting.linked))
+            pieces.append(replace(piece, anchors=waiting.anchors, links=waiting.links, linked=waiting.linked))
             waiting = _Piece(0)
     if waiting.anchors or waiting.links or waiting.linked:
-        held = held or [_Piece(len(lines))]
-        held[-1].take(waiting)
+        pieces = pieces or [_Piece(len(lines))]
+        pieces[-1].take(waiting)
     blocks = [
         Block(
             piece.text,
@@ -112,25 +112,25 @@ def read_markdown(
             tuple(dict.fromkeys(filter(None, piece.anchors))),
             tuple(dict.fromkeys(piece.links)),
             piece.leads,
-            "\n".join(lines[piece.line : following.line if following else None]) if piece.written else None,
+            "\n".join(lines[piece.line : next_piece.line if next_piece else None]) if piece.written else None,
             piece.header,
             tuple(dict.fromkeys(piece.linked)),
         )
-        for piece, following in zip_longest(held, held[1:])
+        for piece, next_piece in zip_longest(pieces, pieces[1:])
     ]
     if kind == LOGSEQ:
-        stated = stated or next((value for name, value in written if name.casefold() == "title"), "")
-        written = [(name, value) for name, value in written if name not in _OF_BLOCKS]
-    if written or tags:
-        fields = with_inline(fields, written, list(dict.fromkeys(tags)))
+        stated_title = stated_title or next((value for name, value in field_pairs if name.casefold() == "title"), "")
+        field_pairs = [(name, value) for name, value in field_pairs if name not in _OF_BLOCKS]
+    if field_pairs or tags:
+        fields = with_inline(fields, field_pairs, list(dict.fromkeys(tags)))
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(stated or heading, with_names(blocks, names_of(fields)), stated=bool(stated), fields=fields)
+    return Page(stated_title or heading, with_names(blocks, names_of(fields)), stated=bool(stated_title), fields=fields)
 
 
 def with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
     """Return blocks with the other names of a page below its first heading, those that its text does not have anyway."""
-    held = "\n".join(block.text for block in blocks).casefold() if names else ""
-    missing = [name for name in names if name.casefold() not in held]
+    text = "\n".join(block.text for block in blocks).casefold() if names else ""
+    missing = [name for name in names if name.casefold() not in text]
     place = 1 if blocks and blocks[0].level else 0
     return [*blocks[:place], Block(", ".join(missing)), *blocks[place:]] if missing else blocks
 
@@ -173,12 +173,12 @@ def _deep(state: Any, begin: int, end: int, silent: bool) -> bool:
 
 def _wiki_link(state: Any, silent: bool) -> bool:
     """Read a link by the name of a page, as a rule of the parser: True if there is one at ``state.pos``."""
-    found = WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
+    match = WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
     before = state.src[state.pos - 1 : state.pos]
     # Not the index of "x[[1]]", nor the words of "[name]: address".
-    if found is None or (before.isascii() and before.isalnum()) or found[2].upper() in state.env.get("references", {}):
+    if match is None or (before.isascii() and before.isalnum()) or match[2].upper() in state.env.get("references", {}):
         return False
-    link = wiki_link(found, state.env.get("kind", ""))
+    link = wiki_link(match, state.env.get("kind", ""))
     if link is None:
         return False
     if not silent:
@@ -187,15 +187,15 @@ def _wiki_link(state: Any, silent: bool) -> bool:
             "" if link.embeds and is_other_file(link.address[2:-2].partition("#")[0]) else link.shown
         )
         state.push("link_close", "a", -1)
-    state.pos = found.end()
+    state.pos = match.end()
     return True
 
 
 def _wiki_footnote(state: Any, begin: int, end: int, silent: bool) -> bool:
     """Read a footnote that is a wiki link, which would be the definition of an address, as a paragraph."""
     start = state.bMarks[begin] + state.tShift[begin]
-    found = None if silent else _FOOTNOTE.match(state.src, start, state.eMarks[begin])
-    if found is None:
+    match = None if silent else _FOOTNOTE.match(state.src, start, state.eMarks[begin])
+    if match is None:
         return False
     for kind, nesting in (("paragraph_open", 1), ("inline", 0), ("paragraph_close", -1)):
         token = state.push(kind, "p" if nesting else "", nesting)
@@ -244,14 +244,14 @@ class _Piece:
     def read_parts(self, tokens: Sequence[Any]) -> str:
         """Return what a person reads of some tokens, and note their anchors and links."""
         parts: list[str] = []
-        raised = None
+        exponent_start = None
         for token in tokens:
             if token.type == "html_inline" and token.content.lower() == "<sup>":
-                raised = len(parts)
-            elif token.type == "html_inline" and token.content.lower() == "</sup>" and raised is not None:
-                if is_power("".join(parts[max(raised - 1, 0) : raised]), "".join(parts[raised:])):
-                    parts.insert(raised, "^")
-                raised = None
+                exponent_start = len(parts)
+            elif token.type == "html_inline" and token.content.lower() == "</sup>" and exponent_start is not None:
+                if is_power("".join(parts[max(exponent_start - 1, 0) : exponent_start]), "".join(parts[exponent_start:])):
+                    parts.insert(exponent_start, "^")
+                exponent_start = None
             elif token.type == "link_open":
                 self.links.append(link_of_address(str(token.attrs.get("href", ""))))
             elif token.type == "html_inline":
@@ -283,20 +283,20 @@ class _Piece:
 
     def without_id(self, line: str) -> str:
         """Return a line without the id of its block, and note this as an anchor."""
-        if "^" in line and (found := _BLOCK_ID.search(line)):
-            self.anchors.append(f"^{found[1]}")
-            alone = not line[: found.start()].strip()
-            return line if found[1].isdecimal() or (len(found[1]) < _SHORT and not alone) else line[: found.start()].rstrip()
-        if line.startswith("id::") and (found := _UUID.fullmatch(line)):
-            self.anchors.append(found[1].lower())
+        if "^" in line and (match := _BLOCK_ID.search(line)):
+            self.anchors.append(f"^{match[1]}")
+            is_alone = not line[: match.start()].strip()
+            return line if match[1].isdecimal() or (len(match[1]) < _SHORT and not is_alone) else line[: match.start()].rstrip()
+        if line.startswith("id::") and (match := _UUID.fullmatch(line)):
+            self.anchors.append(match[1].lower())
             return ""
         return line
 
     def drop_typed(self) -> None:
         """Leave out of the links those that a field holds."""
         if self.linked:
-            typed = {link for _, link in self.linked}
-            self.links = [link for link in self.links if link not in typed]
+            field_links = {link for _, link in self.linked}
+            self.links = [link for link in self.links if link not in field_links]
 
     def take(self, other: _Piece) -> None:
         """Add the anchors and the links of another piece."""
@@ -305,15 +305,15 @@ class _Piece:
         self.linked += other.linked
 
 
-def _name(piece: _Piece, seen: Counter[str]) -> None:
+def _name(piece: _Piece, slug_counts: Counter[str]) -> None:
     """Give a heading its anchor: the one that it names, else its slug."""
-    piece.text, given = own_anchor(" ".join(piece.text.split()))
-    if given and piece.text:
-        piece.anchors.append(given)
-    elif not given:
+    piece.text, anchor = own_anchor(" ".join(piece.text.split()))
+    if anchor and piece.text:
+        piece.anchors.append(anchor)
+    elif not anchor:
         name = slug("".join(piece.name))
-        piece.anchors.append(f"{name}-{seen[name]}" if seen[name] else name)
-        seen[name] += 1
+        piece.anchors.append(f"{name}-{slug_counts[name]}" if slug_counts[name] else name)
+        slug_counts[name] += 1
 
 
 def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
@@ -330,8 +330,8 @@ def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
         line = first.map[0]
         if first.type == "html_block":
             for block in read_html(first.content, piece=True).blocks:
-                held = list(block.anchors), list(block.links)
-                yield _Piece(line, block.level, block.text, [], *held, block.leads, False, block.header)
+                references = list(block.anchors), list(block.links)
+                yield _Piece(line, block.level, block.text, [], *references, block.leads, False, block.header)
         elif first.type == "paragraph_open":
             yield from _paragraph(line, part[1], first.map[1] - line, kind)
         else:
@@ -382,10 +382,10 @@ def _paragraph(line: int, inline: Any, count: int, kind: str) -> Iterator[_Piece
     tokens = inline.children
     breaks = [place for place, token in enumerate(tokens) if token.type in _BREAKS]
     parts = [tokens[begin + 1 : end] for begin, end in zip([-1, *breaks], [*breaks, len(tokens)], strict=True)]
-    written = ["".join(token.content for token in part).strip() for part in parts]
-    rules = [_RULE.fullmatch(text) is not None for text in written]
+    texts = ["".join(token.content for token in part).strip() for part in parts]
+    rules = [_RULE.fullmatch(text) is not None for text in texts]
     rows = [place for place, rule in enumerate(rules) if not rule]
-    cells = all("|" in written[row] for row in rows) and (any(rules) or all(text.startswith("|") for text in written))
+    cells = all("|" in texts[row] for row in rows) and (any(rules) or all(text.startswith("|") for text in texts))
     if cells and 1 < len(parts) == count:
         header = ""
         for row in rows:

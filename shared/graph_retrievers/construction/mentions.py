@@ -96,19 +96,22 @@ class TitleMentions(EdgeSpec):
         pages = [page_address(node.metadata) for node in nodes]
         mentions: list[tuple[int, str]] = []
         for row, node in enumerate(nodes):
-            own = {node.title, _base_and_qualifier(node.title)[0]}
-            hidden = _Starts(name for name in own if not names.get(name) and len(name) <= _LONGEST)
-            mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own, forms)]
+            own_names = {node.title, _base_and_qualifier(node.title)[0]}
+            own_starts = _Starts(name for name in own_names if not names.get(name) and len(name) <= _LONGEST)
+            mentions += [(row, name) for name in _matches(node.text, (starts, own_starts), own_names, forms)]
         texts = Counter(name for _, name in set(mentions))
-        ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(nodes))}
-        if ordinary:
+        common_names = {name for name, count in texts.items() if names[name] and count > _most(name, len(nodes))}
+        if common_names:
             logger.info(
-                "%r: skipped %d titles that are ordinary words of these texts, such as %r.", self, len(ordinary), min(ordinary)
+                "%r: skipped %d titles that are ordinary words of these texts, such as %r.",
+                self,
+                len(common_names),
+                min(common_names),
             )
         edges = [
             (nodes[row].id, nodes[other].id, self.relation)
             for row, name in mentions
-            if name not in ordinary
+            if name not in common_names
             for other in names[name]
             if other != row and not (pages[row] and pages[row] == pages[other])
         ]
@@ -116,38 +119,38 @@ class TitleMentions(EdgeSpec):
 
     def _names(self, nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
         """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""
-        titled: dict[str, list[int]] = defaultdict(list)
+        rows_by_title: dict[str, list[int]] = defaultdict(list)
         bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        spelled: dict[str, str] = {}
-        named = named_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
+        spellings: dict[str, str] = {}
+        name_rows = named_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
         for row, node in enumerate(nodes):
             if node.title:
-                if row in named:
-                    titled[node.title].append(row)
+                if row in name_rows:
+                    rows_by_title[node.title].append(row)
                 base, qualifier = _base_and_qualifier(node.title)
                 bases[base].add((node.title, qualifier))
-                spelled |= dict.fromkeys(_spellings(node), node.title)
-        single = [title for title in {*titled, *bases, *spelled} if word_pattern(title).fullmatch(title)]
-        wanted = {form for title in single for form in (title, title.lower())}
-        held = Counter(word for node in nodes for word in set(word_pattern(node.text).findall(node.text)) & wanted)
+                spellings |= dict.fromkeys(_spellings(node), node.title)
+        single_words = [title for title in {*rows_by_title, *bases, *spellings} if word_pattern(title).fullmatch(title)]
+        forms = {form for title in single_words for form in (title, title.lower())}
+        word_counts = Counter(word for node in nodes for word in set(word_pattern(node.text).findall(node.text)) & forms)
 
         def common(name: str) -> bool:
             lower = name.lower()
-            return name in _CALENDAR or (lower != name and held[lower] >= _COMMON)
+            return name in _CALENDAR or (lower != name and word_counts[lower] >= _COMMON)
 
         # Titles without their qualifiers give no edges by default, but a text must not match inside its own.
         names: dict[str, tuple[int, ...]] = dict.fromkeys(bases, ())
         for base, titles in bases.items():
             title, qualifier = next(iter(titles))
-            alone = len(titles) == 1 and base != title and qualifier not in _ABOUT_WORDS and _length(base) >= self.min_length
-            if alone and not common(base) and held[base] <= _COMMON:
-                names[base] = tuple(titled[title])
-        for title, rows in titled.items():
+            is_alone = len(titles) == 1 and base != title and qualifier not in _ABOUT_WORDS and _length(base) >= self.min_length
+            if is_alone and not common(base) and word_counts[base] <= _COMMON:
+                names[base] = tuple(rows_by_title[title])
+        for title, rows in rows_by_title.items():
             if self.min_length <= _length(title) and len(title) <= _LONGEST and len(rows) <= _SHARED and not common(title):
                 names[title] = tuple(rows)
             else:
                 names.setdefault(title, ())
-        for name, title in spelled.items():
+        for name, title in spellings.items():
             if names[title] and not common(name):
                 names.setdefault(name, names[title])
         return names
@@ -193,8 +196,8 @@ class _Starts:
             if word := word_pattern(name).search(name):
                 offsets[word[0]].add(word.start())
                 groups[name[: word.end()]].append(name)
-        self.offsets = {word: sorted(found) for word, found in offsets.items()}
-        self.groups = {start: (found := sorted(held), _shorter(found)) for start, held in groups.items()}
+        self.offsets = {word: sorted(entries) for word, entries in offsets.items()}
+        self.groups = {start: (entries := sorted(members), _shorter(entries)) for start, members in groups.items()}
 
     def candidates(self, text: str, begin: int, word_end: int) -> Iterator[str]:
         """Yield the names that a text contains at `begin`, longest first."""
@@ -221,7 +224,7 @@ def _shorter(names: Sequence[str]) -> list[int]:
     return shorter
 
 
-def _matches(text: str, tables: Sequence[_Starts], own: Set[str], forms: InflectedNames | None) -> Iterator[str]:
+def _matches(text: str, tables: Sequence[_Starts], own_names: Set[str], forms: InflectedNames | None) -> Iterator[str]:
     """Yield the names of tables in a text from left to right, without overlaps and without the text's own names.
 
     Where none of them stands as it is, one in another form is yielded.
@@ -240,8 +243,8 @@ def _matches(text: str, tables: Sequence[_Starts], own: Set[str], forms: Inflect
                 begin = word.start() - offset
                 if begin < (first if offset else done):
                     break
-                found = table.candidates(text, begin, word.start() + len(form))
-                name = next((name for name in found if ends_word(text, begin + len(name))), "")
+                candidates = table.candidates(text, begin, word.start() + len(form))
+                name = next((name for name in candidates if ends_word(text, begin + len(name))), "")
                 if len(name) > len(longest):
                     longest, end = name, begin + len(name)
         if not longest and forms is not None and word.start() >= first and word.start() in places:
@@ -249,5 +252,5 @@ def _matches(text: str, tables: Sequence[_Starts], own: Set[str], forms: Inflect
             end = spans[place + length - 1][2]
         if longest:
             done = end
-            if longest not in own:
+            if longest not in own_names:
                 yield longest

@@ -55,10 +55,10 @@ class NearestNeighbors(EdgeSpec):
         index = DenseIndex(vectors, device=vectors.device)
         edges: list[tuple[str, str, str]] = []
         for start in range(0, len(index), _BATCH):
-            own = torch.arange(start, min(start + _BATCH, len(index)), device=vectors.device).unsqueeze(1)
+            query_rows = torch.arange(start, min(start + _BATCH, len(index)), device=vectors.device).unsqueeze(1)
             # One more than asked, as a node finds itself; among many equal nodes it may not, and the last is dropped.
-            scores, rows = index.search(vectors[own[:, 0]], self.k + 1)
-            keep = rows != own
+            scores, rows = index.search(vectors[query_rows[:, 0]], self.k + 1)
+            keep = rows != query_rows
             keep &= torch.cumsum(keep, 1) <= self.k
             if self.min_similarity is not None:
                 keep &= scores >= self.min_similarity

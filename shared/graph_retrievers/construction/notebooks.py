@@ -27,52 +27,54 @@ def read_notebook(text: str, kind: str = "") -> Page:
     [('Looms', 1), ('weave()', 0)]
     """
     try:
-        held = json.loads(text)
+        notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"it is not a notebook: {error}") from error
-    cells = _cells(held)
+    cells = _cells(notebook)
     if cells is None:
         raise UnreadableError("it is not a notebook: it has no list of cells")
-    language = _language(held)
-    told = (_part(cell, language, place == 0) for place, cell in enumerate(cells) if isinstance(cell, dict))
-    parts = [part for part in told if part.strip()]
+    language = _language(notebook)
+    texts = (_part(cell, language, place == 0) for place, cell in enumerate(cells) if isinstance(cell, dict))
+    parts = [part for part in texts if part.strip()]
     references: dict[str, Any] = {}
     for part in parts:
         references = reference_definitions(part) | references
-    seen: Counter[str] = Counter()
+    slug_counts: Counter[str] = Counter()
     # Each by itself, so that a comment or code that nobody closed ends with its cell. A line before all but the first, which are no
     # front matter, and one behind each, so that a paragraph ends in the source too.
-    pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, seen, kind) for place, part in enumerate(parts)]
+    pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, slug_counts, kind) for place, part in enumerate(parts)]
     title = next((page.title for page in pages if page.title), "")
     blocks = [block for page in pages for block in page.blocks]
     return Page(title, blocks, stated=bool(pages) and pages[0].stated, fields=_joined([page.fields for page in pages]))
 
 
-def _joined(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _joined(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of all cells; of a field with several values, these are a list."""
-    joined: dict[str, Any] = {}
-    for fields in found:
+    result: dict[str, Any] = {}
+    for fields in mappings:
         for name, value in fields.items():
-            before, more = ([*held] if isinstance(held, list) else [held] for held in (joined.get(name, []), value))
-            listed = [*before, *(item for item in more if item not in before)]
-            joined[name] = value if name not in joined or listed == [value] else listed
-    return joined
+            old_values, new_values = (
+                [*content] if isinstance(content, list) else [content] for content in (result.get(name, []), value)
+            )
+            values = [*old_values, *(item for item in new_values if item not in old_values)]
+            result[name] = value if name not in result or values == [value] else values
+    return result
 
 
-def _cells(held: Any) -> list[Any] | None:
-    if not isinstance(held, dict):
+def _cells(notebook: Any) -> list[Any] | None:
+    if not isinstance(notebook, dict):
         return None
-    sheets = held.get("worksheets")
-    if "cells" not in held and isinstance(sheets, list):
+    sheets = notebook.get("worksheets")
+    if "cells" not in notebook and isinstance(sheets, list):
         lists = [sheet.get("cells") for sheet in sheets if isinstance(sheet, dict)]
         return [cell for cells in lists if isinstance(cells, list) for cell in cells]
-    return held["cells"] if isinstance(held.get("cells"), list) else None
+    return notebook["cells"] if isinstance(notebook.get("cells"), list) else None
 
 
-def _language(held: dict[str, Any]) -> str:
-    metadata = held.get("metadata")
-    about = metadata.get("language_info") if isinstance(metadata, dict) else None
-    name = about.get("name") if isinstance(about, dict) else None
+def _language(notebook: dict[str, Any]) -> str:
+    metadata = notebook.get("metadata")
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    name = info.get("name") if isinstance(info, dict) else None
     return name if isinstance(name, str) and name.isalnum() else ""
 
 
@@ -84,8 +86,8 @@ def _part(cell: dict[str, Any], language: str, first: bool) -> str:
     if kind == _IN_MARKDOWN:
         return text
     if kind == "raw" and first:
-        fields, others = front_matter(text)
-        return text.removesuffix(others) if fields else ""
+        fields, body = front_matter(text)
+        return text.removesuffix(body) if fields else ""
     if kind == "heading":
         level = cell.get("level")
         return f"{'#' * (level if isinstance(level, int) and 0 < level < 7 else 1)} {' '.join(text.split())}"

@@ -41,8 +41,8 @@ def folder_kind(root: Path, paths: Mapping[str, Path]) -> str:
 
     `paths` has the files by their names. See :func:`~graph_retrievers.construction.vaults.vault_kind`.
     """
-    above = [root, *list(root.absolute().parents)[:2]]
-    if any((folder / "dendron.yml").is_file() for folder in above):
+    folders = [root, *list(root.absolute().parents)[:2]]
+    if any((folder / "dendron.yml").is_file() for folder in folders):
         return DENDRON
     if (root / "logseq" / "config.edn").is_file() or (root / "logseq").is_dir() and (root / "pages").is_dir():
         return LOGSEQ
@@ -85,11 +85,11 @@ def named_by_files(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
 
 
 def _named(name: str, page: Page, kind: str) -> Page:
-    own = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
+    file_name = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
     first = note_name(name).lower() in ("index", "_index", "readme")
-    if not name.lower().endswith(MARKDOWN) or first or own.casefold() in page.title.casefold():
+    if not name.lower().endswith(MARKDOWN) or first or file_name.casefold() in page.title.casefold():
         return page
-    return page._replace(blocks=with_names(page.blocks, [own]))
+    return page._replace(blocks=with_names(page.blocks, [file_name]))
 
 
 def _has_wiki_links(page: Page) -> bool:
@@ -98,10 +98,10 @@ def _has_wiki_links(page: Page) -> bool:
 
 def shared_fields(page: Page, first: bool) -> dict[str, Any]:
     """Return the fields of a page that its node has; other nodes than the first have none of a page with many or long ones."""
-    linked = linked_fields(page.fields)
-    own = {name: value for name, value in kept_fields(page.fields).items() if name not in linked}
-    few = len(own) <= _FIELDS and sum(len(name) + len(str(value)) for name, value in own.items()) <= _LONGEST
-    return own if first or few else {}
+    link_fields = linked_fields(page.fields)
+    fields = {name: value for name, value in kept_fields(page.fields).items() if name not in link_fields}
+    is_small = len(fields) <= _FIELDS and sum(len(name) + len(str(value)) for name, value in fields.items()) <= _LONGEST
+    return fields if first or is_small else {}
 
 
 class Notes:
@@ -146,11 +146,11 @@ class Notes:
 
     def linked(self, name: str) -> dict[str, list[str]]:
         """Return the links in the fields of a page, by field, and in ``parent`` the note above a note of Dendron."""
-        held = linked_fields(self.pages[name].fields)
-        above = self._above.get(name)
-        while above and self._is_empty(above) and above not in self.created:
-            above = self._above.get(above)
-        return held | ({"parent": [f"/{quote(above)}"]} if above else {})
+        links = linked_fields(self.pages[name].fields)
+        parent = self._above.get(name)
+        while parent and self._is_empty(parent) and parent not in self.created:
+            parent = self._above.get(parent)
+        return links | ({"parent": [f"/{quote(parent)}"]} if parent else {})
 
     def _is_empty(self, name: str) -> bool:
         return self._ends.get(name) == ("", "") and name.lower().endswith(MARKDOWN)
@@ -160,39 +160,41 @@ class Notes:
         # Obsidian does not read an alias as a name, but whoever writes one does not mean another note.
         aliases = {f"[[{folded(name)}" for page in self.pages.values() for name in names_of(page.fields)}
         linking: dict[str, set[str]] = defaultdict(set)
-        named: set[str] = set()
+        named_keys: set[str] = set()
         paths: dict[str, str] = {}
         for name, page in self.pages.items():
             if name in self._ends and not self._is_empty(name):
                 continue
-            above = self._above.get(name)
-            fields = [link for held in linked_fields(page.fields).values() for link in held]
-            others = other_links(page.fields)
-            if self._is_empty(name) and (fields or others):
+            parent = self._above.get(name)
+            fields = [link for field_links in linked_fields(page.fields).values() for link in field_links]
+            text_links = other_links(page.fields)
+            if self._is_empty(name) and (fields or text_links):
                 self.created[name] = name
             fields += [link for block in page.blocks for _, link in block.linked]
-            others += [link for block in page.blocks for link in block.links]
+            text_links += [link for block in page.blocks for link in block.links]
             # What a field says of a note is known, even if nothing else is.
-            for link, told in chain(((link, True) for link in fields), ((link, False) for link in others)):
-                found = self.find(link, name)
-                key = found[0] if found else _wanted(link)
-                if key and (found is None or self._is_empty(key)):
+            for link, by_field in chain(((link, True) for link in fields), ((link, False) for link in text_links)):
+                target = self.find(link, name)
+                key = target[0] if target else _wanted(link)
+                if key and (target is None or self._is_empty(key)):
                     linking[key].add(name)
-                    named |= {key} if told else set()
-                    paths.setdefault(key, key if found else _path(link))
-            if above and self._is_empty(above):
-                linking[above].add(name)
-                paths.setdefault(above, above)
-        known = aliases | self.created.keys()
-        self.created |= {key: paths[key] for key, names in linking.items() if (len(names) > 1 or key in named) and key not in known}
+                    named_keys |= {key} if by_field else set()
+                    paths.setdefault(key, key if target else _path(link))
+            if parent and self._is_empty(parent):
+                linking[parent].add(name)
+                paths.setdefault(parent, parent)
+        keys = aliases | self.created.keys()
+        self.created |= {
+            key: paths[key] for key, names in linking.items() if (len(names) > 1 or key in named_keys) and key not in keys
+        }
 
-    def nodes(self, taken: Iterable[str]) -> list[Node]:
-        """Return the nodes of `created`, without the ids of others, which are `taken`, and without the links of their fields.
+    def nodes(self, node_ids: Iterable[str]) -> list[Node]:
+        """Return the nodes of `created`, without the ids of others, which are `node_ids`, and without the links of their fields.
 
         They have a title and no text. That their ``file_name`` is the title says that they are blank: see
         :func:`~graph_retrievers.graph.blank.blank_nodes`.
         """
-        known = set(taken)
+        visited = set(node_ids)
         nodes = []
         for key, path in self.created.items():
             page = self.pages.get(key)
@@ -205,8 +207,8 @@ class Notes:
                 "links": [],
                 "file_name": title,
             }
-            if path not in known:
-                known.add(path)
+            if path not in visited:
+                visited.add(path)
                 nodes.append(Node(path, "", title, metadata=metadata))
         return nodes
 
@@ -219,9 +221,9 @@ def further_names(kind: str, pages: Mapping[str, Page]) -> dict[str, str]:
 def _wanted(link: str) -> str:
     """Return the name of the page of a wiki link as a key, "" for what cannot be a note."""
     name = link[2:].removesuffix("]]").partition("#")[0].strip() if link.startswith("[[") else ""
-    named = len(name) <= _NAME and (any(map(str.isalpha, name)) or len(name) > 7) and not {*"{}<>"} & {*name}
+    is_name = len(name) <= _NAME and (any(map(str.isalpha, name)) or len(name) > 7) and not {*"{}<>"} & {*name}
     # "dendron:" and paths from a folder are not names.
-    if not named or is_other_file(name) or "://" in name or name.startswith("."):
+    if not is_name or is_other_file(name) or "://" in name or name.startswith("."):
         return ""
     return f"[[{folded(name.removesuffix('.md'))}"
 

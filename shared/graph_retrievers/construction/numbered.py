@@ -158,20 +158,20 @@ class Numbered:
     def find(self, scope: Hashable, kind: str, number: str) -> list[Unit]:
         """Return the units of a kind with a number in a document or a folder, in order; a heading "4.2 Setup" is a section."""
         number = number.casefold()
-        found = self._units.get((scope, kind, number), [])
-        return found if found or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
+        units = self._units.get((scope, kind, number), [])
+        return units if units or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
 
     def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
         """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
 
         It is a table, a figure or a section such as 4.2, or a unit that may be a page where the page itself has no more than one.
         """
-        one = kind in CAPTIONED or "." in number or (kind in _PAGES and len(self._listed[document, kind]) <= 1)
-        found = self.find(self._folders[document], kind, number) if one else []
+        is_single = kind in CAPTIONED or "." in number or (kind in _PAGES and len(self._listed[document, kind]) <= 1)
+        units = self.find(self._folders[document], kind, number) if is_single else []
         if kind == "chapter":
             # The heading "2 History" is a chapter if a page begins with it.
-            found = [unit for unit in found if unit.kind or unit.first == unit.document().first]
-        return found if len(found) == 1 else []
+            units = [unit for unit in units if unit.kind or unit.first == unit.document().first]
+        return units if len(units) == 1 else []
 
     def _add(self, unit: Unit) -> None:
         document, number = unit.document(), unit.number.casefold()
@@ -182,24 +182,24 @@ class Numbered:
         if folder := self._folders[document]:
             self._units[folder, unit.kind, number].append(unit)
 
-    def _name(self, document: Unit, address: str, first: Node) -> None:
+    def _name(self, document: Unit, address: str, first_node: Node) -> None:
         """Note the names and numbers of a document: of its title, its file and its folder."""
         folder = PurePath(address).parent.as_posix() if address else ""
         self._folders[document] = folder
-        title = next(iter(heading_path(first)), "") or first.title
+        title = next(iter(heading_path(first_node)), "") or first_node.title
         file = file_title(address) if address else ""
         for name in (title, *short_names(title), file):
             self.names.add(name, document)
         self.names.add(PurePath(folder).name, folder)
-        beginning = first.text[:_LONGEST]
+        beginning = first_node.text[:_LONGEST]
         if any(map(MINUTES.search, (title, file, beginning.partition("\n")[0]))):
             self.names.add_minutes((file, title, beginning), document)
         for number in _ACT_NUMBER.findall(title[:_LONGEST]):
             self.names.numbers.setdefault(("act", number), document)
         for name in (title, file):
-            found = _DOCUMENT.match(name)
-            if found and kind_of(found["word"]) == "document":
-                key = found["word"].casefold(), found["number"]
+            match = _DOCUMENT.match(name)
+            if match and kind_of(match["word"]) == "document":
+                key = match["word"].casefold(), match["number"]
                 self.count += key not in self.names.numbers
                 self.names.numbers.setdefault(key, document)
 
@@ -235,24 +235,24 @@ class DocumentNames:
         if self._minutes and (dated := DATED.match(text, start)) and (day := day_at(text, dated.end())):
             held = [document for other, document in self._minutes if day.may_be(other)]
             return held[0] if len(held) == 1 else None
-        found = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
-        if not found or not text.startswith(found[0], start):
+        tokens = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
+        if not tokens or not text.startswith(tokens[0], start):
             return None
-        lengths = self._lengths.get(self._key(found[:1])[0], set())
+        lengths = self._lengths.get(self._key(tokens[:1])[0], set())
         if text[start - 1 : start] == "「":
             # In brackets stands the whole name.
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
         for length in sorted(lengths, reverse=True):
-            document = self._named.get(self._key(found[:length]))
+            document = self._named.get(self._key(tokens[:length]))
             # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
             # scripts have no small letters.
-            named = any(letter.isalpha() and not letter.islower() for letter in "".join(found[:length]))
-            if document is not None and (named or (length > 1 and found[0].casefold() in _SMALL)):
+            is_name = any(letter.isalpha() and not letter.islower() for letter in "".join(tokens[:length]))
+            if document is not None and (is_name or (length > 1 and tokens[0].casefold() in _SMALL)):
                 return document
         return None
 
-    def _key(self, found: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self._stem(word.casefold()) for word in found[:_MOST_WORDS])
+    def _key(self, tokens: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._stem(word.casefold()) for word in tokens[:_MOST_WORDS])
 
 
 def short_names(title: str) -> list[str]:
@@ -263,10 +263,10 @@ def short_names(title: str) -> list[str]:
     """
     base, bracket, inside = title.partition(" (")
     names = [base, inside.removesuffix(")")] if bracket and inside.endswith(")") else []
-    found = base.split()
-    if 3 <= len(found) <= 6 and all(word[0].isupper() for word in found):
-        initials = "".join(word[0] for word in found)
-        names += [initials, f"{initials[:-1]} {found[-1]}"]
+    tokens = base.split()
+    if 3 <= len(tokens) <= 6 and all(word[0].isupper() for word in tokens):
+        initials = "".join(word[0] for word in tokens)
+        names += [initials, f"{initials[:-1]} {tokens[-1]}"]
     return names
 
 
@@ -283,43 +283,45 @@ class _Walk:
         text = node.text
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
         path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _BARE.match(node.title) else ())
-        held = node.metadata.get("anchors")
+        anchor_names = node.metadata.get("anchors")
         # The pages of a PDF say nothing of its headings.
-        anchors = frozenset(name for name in map(str, held if isinstance(held, (list, tuple)) else ()) if not _PRINTED.match(name))
-        begun = [line.end() for line in _LINE.finditer(text)]
-        lines = [(start, text[start : start + _LONGEST].partition("\n")[0].rstrip()) for start in begun]
-        same = sum(1 for _ in takewhile(bool, map(eq, path, self._path)))
+        anchors = frozenset(
+            name for name in map(str, anchor_names if isinstance(anchor_names, (list, tuple)) else ()) if not _PRINTED.match(name)
+        )
+        line_starts = [line.end() for line in _LINE.finditer(text)]
+        lines = [(start, text[start : start + _LONGEST].partition("\n")[0].rstrip()) for start in line_starts]
+        shared_depth = sum(1 for _ in takewhile(bool, map(eq, path, self._path)))
         if path != self._path:
-            self._close(lambda unit: unit.depth > same)
+            self._close(lambda unit: unit.depth > shared_depth)
             self._path = path
-        written = {line.strip("# \t") for _, line in lines} if same < len(path) else set()
-        for depth, heading in enumerate(path[same:], same + 1):
-            if heading not in written and (end := self._heading(heading, depth, place)):
+        texts = {line.strip("# \t") for _, line in lines} if shared_depth < len(path) else set()
+        for depth, heading in enumerate(path[shared_depth:], shared_depth + 1):
+            if heading not in texts and (end := self._heading(heading, depth, place)):
                 self._headings[place] = f"{self._headings.get(place, '')}{heading[end:]}\n"
         starts, units = [0], [self._open[-1]]
         for number, (start, line) in enumerate(lines):
-            beside = [near for _, near in (*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2])]
-            if self._begins(line, beside, place, anchors):
+            neighbors = [near for _, near in (*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2])]
+            if self._begins(line, neighbors, place, anchors):
                 starts.append(start)
                 units.append(self._open[-1])
             else:
                 self._extend(place)
         return starts, units
 
-    def _begins(self, line: str, beside: Sequence[str], place: int, anchors: frozenset[str]) -> bool:
+    def _begins(self, line: str, neighbors: Sequence[str], place: int, anchors: frozenset[str]) -> bool:
         """Note the unit whose heading, caption or number begins a line, and return whether there is one.
 
-        `beside` are the lines before and behind it.
+        `neighbors` are the lines before and behind it.
         """
         marks = _MARKS.match(line)
         heading = own_anchor(line[marks.end() :])[0] if marks else line
-        if (found := numbered_heading(heading)) is not None:
-            known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
+        if (numbering := numbered_heading(heading)) is not None:
+            is_known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
-            known = known or (marks is not None and (found[0] != "" or "." in found[1]))
+            is_known = is_known or (marks is not None and (numbering[0] != "" or "." in numbering[1]))
             # In a page that nothing divides, such as an RFC.
-            plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
-            if known or (not anchors and (is_heading(heading) or (plain and _stands_alone(heading, beside)))):
+            is_plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
+            if is_known or (not anchors and (is_heading(heading) or (is_plain and _stands_alone(heading, neighbors)))):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)
                 return bool(self._heading(heading, depth + 1, place))
         if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
@@ -336,10 +338,10 @@ class _Walk:
 
     def _heading(self, heading: str, depth: int, place: int) -> int:
         """Open the unit of a heading, and return the end of its number; 0 if it has none."""
-        found = numbered_heading(heading)
-        if found is None:
+        numbering = numbered_heading(heading)
+        if numbering is None:
             return 0
-        kind, number, end = found
+        kind, number, end = numbering
         level = depth, _rank(kind, number)
         self._close(lambda unit: not unit.depth or (unit.depth, _rank(unit.kind, unit.number)) >= level or unit.kind == kind != "")
         unit = Unit(kind, number, place, place, self._open[-1], depth, "" if kind else "heading")
@@ -347,13 +349,13 @@ class _Walk:
         self._add(unit)
         return end
 
-    def _part(self, number: str, written: str, place: int) -> None:
+    def _part(self, number: str, spelling: str, place: int) -> None:
         """Open a part; parts whose numbers are written in the same form are beside each other."""
-        form = written.replace(number, "1" if number[0].isdigit() else "a" * len(number))
-        if "." in written:
+        form = spelling.replace(number, "1" if number[0].isdigit() else "a" * len(number))
+        if "." in spelling:
             form = f"{number.count('.')}."
         elif set(number) <= set("ivx") and not any(unit.label == form and _follows(unit.number, number) for unit in self._open):
-            form = written.replace(number, "i")
+            form = spelling.replace(number, "i")
         if form == _DOTTED and not any(unit.label == form for unit in self._open):
             # "2." behind "1.3" is the next clause, and "1." is an item of it.
             self._close(lambda unit: unit.label == _DEEPER and _is_next(unit.number, number))
@@ -363,8 +365,8 @@ class _Walk:
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
             outer, number = self._open[-1], unit.number.casefold()
-            before = outer.listed[-1].siblings if outer.listed else {}
-            unit.siblings = {} if number in before else before
+            siblings = outer.listed[-1].siblings if outer.listed else {}
+            unit.siblings = {} if number in siblings else siblings
             unit.siblings[number] = unit
             unit.take(outer.listed)
             outer.parts.setdefault(number, unit)
@@ -402,15 +404,15 @@ def numbered_heading(heading: str) -> tuple[str, str, int] | None:
     >>> numbered_heading("Article 17 Right to erasure"), numbered_heading("4.2 Setup"), numbered_heading("Article 17 of the act")
     (('article', '17', 11), ('', '4.2', 4), None)
     """
-    if (found := _TITLED.match(heading)) and kind_of(found["word"]) in HEADED[1:]:
-        return kind_of(found["word"]), found["number"], found.end()
-    if found := ENCLOSED.match(heading):
-        kind, number = enclosed(found)
+    if (match := _TITLED.match(heading)) and kind_of(match["word"]) in HEADED[1:]:
+        return kind_of(match["word"]), match["number"], match.end()
+    if match := ENCLOSED.match(heading):
+        kind, number = enclosed(match)
         # "제1조(목적)" and "제1장 총칙" are headings; "제1조 및" and "제1조에" refer to one.
-        titled = heading[found.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == found[0]
-        return (kind, number, found.end()) if kind in HEADED and titled else None
-    found = _BARE.match(heading)
-    return ("", found["number"], found.end()) if found else None
+        has_title = heading[match.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == match[0]
+        return (kind, number, match.end()) if kind in HEADED and has_title else None
+    match = _BARE.match(heading)
+    return ("", match["number"], match.end()) if match else None
 
 
 def is_heading(line: str) -> bool:
@@ -418,17 +420,17 @@ def is_heading(line: str) -> bool:
     return len(line) < _LONGEST and not line.endswith((".", ",", ";", ":")) and not (_CONTENTS.search(line) or _BARE.match(line))
 
 
-def _stands_alone(line: str, beside: Iterable[str]) -> bool:
+def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
     """Return whether a line such as "4.2.  Errors" is the heading of what follows, and not an item of a list.
 
     No line beside it has a number, except that of the section around it or of one inside it.
     """
-    found = _BARE.match(line)
+    match = _BARE.match(line)
     # "404 Not Found" is none.
-    if found is None or "." not in found[0] or len(line) > _SHORT or not line[found.end()].isupper():
+    if match is None or "." not in match[0] or len(line) > _SHORT or not line[match.end()].isupper():
         return False
     if line.endswith((".", ",", ";", ":")):
         return False
-    near = [label["dotted"] or label["deep"] or "" for other in beside if (label := _LABEL.match(other))]
-    number = found["number"]
+    near = [label["dotted"] or label["deep"] or "" for other in neighbors if (label := _LABEL.match(other))]
+    number = match["number"]
     return all(other and (f"{number}.".startswith(f"{other}.") or other.startswith(f"{number}.")) for other in near)

@@ -165,11 +165,11 @@ class NumberedReferences(EdgeSpec):
         reader = _Reader(corpus, numbered)
         for place, row in enumerate(numbered.rows):
             source = corpus.nodes[row].id
-            for cited in reader.read(place):
-                counts[cited.outcome] += 1
-                edges += [(source, corpus.nodes[numbered.rows[target]].id, self.relation) for target in cited.targets]
-                if cited.outcome == "unresolved" and len(examples) < _SHOWN:
-                    examples[source, " ".join(cited.words.split())] = None
+            for citation in reader.read(place):
+                counts[citation.outcome] += 1
+                edges += [(source, corpus.nodes[numbered.rows[target]].id, self.relation) for target in citation.targets]
+                if citation.outcome == "unresolved" and len(examples) < _SHOWN:
+                    examples[source, " ".join(citation.words.split())] = None
         return edges, ReferenceCounts(**counts, examples=tuple(examples))
 
 
@@ -210,7 +210,7 @@ class _Reader:
     def _cited(self, text: str, reference: Reference, place: int, start: int) -> _Cited:
         """Return what a reference in a text, which is at a character of the chunk at a place, leads to."""
         outcome, targets = self._outcome(reference, place, start)
-        places = [found for units in targets for found in self._alike.places(units, place, text, reference)]
+        places = [target_place for units in targets for target_place in self._alike.places(units, place, text, reference)]
         return _Cited(reference, text[reference.start : reference.end], outcome, places)
 
     def _outcome(self, reference: Reference, place: int, start: int) -> tuple[str, list[list[Unit]]]:
@@ -220,8 +220,8 @@ class _Reader:
         if reference.scope == OTHER:
             return "outside", []
         if reference.scope == NAMED:
-            named = reference.document
-            scope = self._numbered.names.numbers.get(named) if isinstance(named, tuple) else named
+            document = reference.document
+            scope = self._numbered.names.numbers.get(document) if isinstance(document, tuple) else document
             if scope is None:
                 return "outside", []
         elif self._amended.get(around.headed(), (place, start)) < (place, start):
@@ -229,11 +229,11 @@ class _Reader:
         units = self._units(reference, scope, around)
         targets = [units] if units else []
         if len(units) == 1 and reference.last:
-            behind = units[0].beside[units[0].order : units[0].order + _MOST]
-            end = next((n for n, unit in enumerate(behind) if unit.number.casefold() == reference.last.casefold()), 0)
-            targets = [[unit] for unit in behind[: end + 1]]
-        others = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
-        return ("found" if others else "around" if targets else "unresolved"), others
+            successors = units[0].beside[units[0].order : units[0].order + _MOST]
+            end = next((n for n, unit in enumerate(successors) if unit.number.casefold() == reference.last.casefold()), 0)
+            targets = [[unit] for unit in successors[: end + 1]]
+        outer_targets = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
+        return ("found" if outer_targets else "around" if targets else "unresolved"), outer_targets
 
     def _units(self, reference: Reference, scope: Hashable, around: Unit) -> list[Unit]:
         """Return the unit that a reference in another unit names in a document or a folder; several that it may mean."""
@@ -243,25 +243,25 @@ class _Reader:
         steps = [step for step in reference.steps if step[0] != _UNMARKED]
         if not steps:
             return [around] if scope is around.document() else []
-        (kind, number), *further = steps
-        own = scope is around.document()
+        (kind, number), *inner_steps = steps
+        is_own = scope is around.document()
         if kind in HEADED or kind in CAPTIONED:
             units = self._numbered.find(scope, kind, number)
             if not units and kind == "section" and isinstance(scope, Unit):
                 chapters = self._numbered.find(scope, "chapter", number.partition(".")[0])
-                units = next(([found] for outer in (scope, *chapters) if (found := _clause(outer, number)) is not None), [])
-            if not units and own:
+                units = next(([clause] for outer in (scope, *chapters) if (clause := _clause(outer, number)) is not None), [])
+            if not units and is_own:
                 units = self._numbered.in_folder(around.document(), kind, number)
-            if not units and own and "." in number:
+            if not units and is_own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
-        elif own:
+        elif is_own:
             units = _part_near(around, kind, number)
         else:
             # "Item 2 of the minutes of 5 March"; a paragraph or a letter is in a unit of the other document.
             part = scope.part(number) if kind == "point" and isinstance(scope, Unit) else None
             units = [] if part is None else [part]
-        for kind, number in further:
+        for kind, number in inner_steps:
             if kind in HEADED or kind in CAPTIONED:
                 # Of the document of the unit, which may be another page than the one around the reference.
                 parts = [part for unit in units for part in _within(self._numbered.find(unit.document(), kind, number), unit)]
@@ -276,13 +276,13 @@ class _Reader:
 def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
     """Return the part with a number as seen from a unit: a paragraph of the article around it, a point of what is nearest."""
     start = around.headed() if kind == "paragraph" else around
-    inside: dict[str, Unit] = {}
+    siblings: dict[str, Unit] = {}
     for unit in start.chain():
         # Of several lists with a point (a), the one that the place is in.
-        part = inside.get(number.casefold()) or unit.part(number)
+        part = siblings.get(number.casefold()) or unit.part(number)
         if part is not None:
             return [part]
-        inside = unit.siblings
+        siblings = unit.siblings
     return []
 
 
@@ -299,7 +299,7 @@ def _nearest(units: list[Unit], around: Unit) -> list[Unit]:
     """Return those of several units that are in the smallest unit around another one, such as the same chapter."""
     if len(units) < 2:
         return units
-    return next((found for outer in around.chain() if (found := _within(units, outer))), units)[:_MOST]
+    return next((members for outer in around.chain() if (members := _within(units, outer))), units)[:_MOST]
 
 
 def _within(units: list[Unit], outer: Unit) -> list[Unit]:
@@ -352,11 +352,11 @@ class _Alike:
     @cached_property
     def _by_word(self) -> dict[str, list[int]]:
         """The places of each word, ascending."""
-        found: dict[str, list[int]] = defaultdict(list)
+        places_by_word: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             for word in set(_WORD.findall(text.casefold())):
-                found[word].append(place)
-        return found
+                places_by_word[word].append(place)
+        return places_by_word
 
 
 def _sentence(text: str, reference: Reference) -> str:

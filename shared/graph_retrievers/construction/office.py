@@ -47,11 +47,15 @@ def read_slides(raw: bytes, kind: str = "") -> Page:
     _check_size(raw)
     text = _tried(lambda: _slides_markdown(raw))
     parts = _SLIDE.split(text)
-    seen: Counter[str] = Counter()
-    blocks: list[Block] = list(read_markdown(parts[0], seen=seen, kind=kind).blocks)
+    slug_counts: Counter[str] = Counter()
+    blocks: list[Block] = list(read_markdown(parts[0], seen=slug_counts, kind=kind).blocks)
     for number, slide in zip(parts[1::2], parts[2::2], strict=True):
-        held = [replace(block, page=int(number)) for block in read_markdown(slide, seen=seen, kind=kind).blocks]
-        blocks += [replace(held[0], anchors=(f"slide={number}", *held[0].anchors)), *held[1:]] if held else []
+        slide_blocks = [replace(block, page=int(number)) for block in read_markdown(slide, seen=slug_counts, kind=kind).blocks]
+        blocks += (
+            [replace(slide_blocks[0], anchors=(f"slide={number}", *slide_blocks[0].anchors)), *slide_blocks[1:]]
+            if slide_blocks
+            else []
+        )
     return Page(next((block.text for block in blocks if block.level), ""), blocks)
 
 
@@ -119,12 +123,12 @@ def _check_cells(archive: zipfile.ZipFile, name: str) -> None:
         raise UnreadableError(f"a sheet has {rows:,} rows and {columns:,} columns, more than {_CELLS:,} cells")
 
 
-def _tried(read: Any) -> Any:
+def _tried(function: Any) -> Any:
     try:
         # The libraries warn of programs that only sound and video need.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return read()
+            return function()
     except UnreadableError:
         raise
     except Exception as error:
@@ -137,19 +141,19 @@ def _word_html(raw: bytes) -> str:
     from markitdown.converter_utils.docx.pre_process import pre_process_docx
 
     pictures = mammoth.images.img_element(lambda image: {"src": ""})
-    found = str(mammoth.convert_to_html(pre_process_docx(BytesIO(raw)), convert_image=pictures).value)
+    markup = str(mammoth.convert_to_html(pre_process_docx(BytesIO(raw)), convert_image=pictures).value)
     # The paragraphs of a cell stand in its row.
-    return _CELL_OF_HTML.sub(lambda cell: _PARAGRAPH.sub(" ", cell[0]), found)
+    return _CELL_OF_HTML.sub(lambda cell: _PARAGRAPH.sub(" ", cell[0]), markup)
 
 
 def _with_own_links(page: Page) -> Page:
     """Return a page without links to places that it does not have."""
-    known = {f"#{anchor}" for block in page.blocks for anchor in block.anchors}
-    kept = [
-        replace(block, links=tuple(link for link in block.links if not link.startswith("#") or link in known))
+    anchors = {f"#{anchor}" for block in page.blocks for anchor in block.anchors}
+    blocks = [
+        replace(block, links=tuple(link for link in block.links if not link.startswith("#") or link in anchors))
         for block in page.blocks
     ]
-    return page._replace(blocks=kept)
+    return page._replace(blocks=blocks)
 
 
 def _slides_markdown(raw: bytes) -> str:
@@ -202,19 +206,19 @@ def _book(archive: zipfile.ZipFile) -> Page:
         return etree.fromstring(archive.read(name), parser)
 
     (root,) = tree("META-INF/container.xml").xpath("(//*[local-name()='rootfile']/@full-path)[1]")
-    about = tree(str(root))
+    package = tree(str(root))
     folder = posixpath.dirname(str(root))
-    files = {item.get("id"): item.get("href", "") for item in about.xpath("//*[local-name()='item']")}
-    there = set(archive.namelist())
+    files = {item.get("id"): item.get("href", "") for item in package.xpath("//*[local-name()='item']")}
+    file_names = set(archive.namelist())
     chapters = []
-    for place in about.xpath("//*[local-name()='itemref']/@idref"):
+    for place in package.xpath("//*[local-name()='itemref']/@idref"):
         paths = (posixpath.normpath(posixpath.join(folder, form)) for form in _forms(files.get(place, "")))
-        chapters += [path for path in paths if path in there and path not in chapters][:1]
-    title = " ".join("".join(about.xpath("(//*[local-name()='metadata']/*[local-name()='title'])[1]//text()")).split())
-    known = set(chapters)
+        chapters += [path for path in paths if path in file_names and path not in chapters][:1]
+    title = " ".join("".join(package.xpath("(//*[local-name()='metadata']/*[local-name()='title'])[1]//text()")).split())
+    chapter_set = set(chapters)
     if (size := sum(archive.getinfo(chapter).file_size for chapter in chapters)) > _MARKUP:
         raise UnreadableError(f"its chapters have {size:,} bytes, more than {_MARKUP:,}")
-    blocks = [block for chapter in chapters for block in _chapter(archive.read(chapter), chapter, known)]
+    blocks = [block for chapter in chapters for block in _chapter(archive.read(chapter), chapter, chapter_set)]
     return Page(title or next((block.text for block in blocks if block.level), ""), blocks, stated=bool(title))
 
 
@@ -224,8 +228,8 @@ def _forms(address: str) -> Sequence[str]:
 
 def _chapter(raw: bytes, name: str, chapters: set[str]) -> Sequence[Block]:
     """Return the blocks of a chapter, whose anchors and links have its name."""
-    declared = html_charset(raw) or (web_encoding("utf-8"))
-    blocks = read_html(raw.decode(declared, "replace").removeprefix("\ufeff"), piece=True).blocks
+    charset = html_charset(raw) or (web_encoding("utf-8"))
+    blocks = read_html(raw.decode(charset, "replace").removeprefix("\ufeff"), piece=True).blocks
 
     def link(address: str) -> str:
         try:
@@ -239,7 +243,7 @@ def _chapter(raw: bytes, name: str, chapters: set[str]) -> Sequence[Block]:
             return ""
         return f"#{quote(_place(path, unquote(parts.fragment)), safe='/')}"
 
-    held = [
+    own_blocks = [
         replace(
             block,
             anchors=tuple(_place(name, anchor) for anchor in block.anchors),
@@ -247,7 +251,7 @@ def _chapter(raw: bytes, name: str, chapters: set[str]) -> Sequence[Block]:
         )
         for block in blocks
     ]
-    return [replace(held[0], anchors=(name, *held[0].anchors)), *held[1:]] if held else []
+    return [replace(own_blocks[0], anchors=(name, *own_blocks[0].anchors)), *own_blocks[1:]] if own_blocks else []
 
 
 def _place(chapter: str, anchor: str) -> str:

@@ -36,9 +36,9 @@ class Omissions:
         """Return the number of items."""
         return len(self.items)
 
-    def add(self, name: str, why: str) -> None:
+    def add(self, name: str, reason: str) -> None:
         """Note that an item is left out, and why."""
-        self.items.append(f"{name} ({why})")
+        self.items.append(f"{name} ({reason})")
 
     def tell(self, logger: logging.Logger, advice: str = "", error: type[GraphRetrieverError] = InvalidArgumentError) -> None:
         """Warn once of all items, of which the first ten are named; with `strict` raise an error that names them all."""

@@ -74,31 +74,31 @@ class PageNames:
         name = name.strip()
         if name.startswith(("./", "../")):
             return self._at(named_path(posixpath.normpath("/".join([*here, name]))))
-        if (known := self._names.get(folded(name))) is not None:
-            return known
+        if (exact_page := self._names.get(folded(name))) is not None:
+            return exact_page
         # "dev.html.md" is called "dev.html" too.
         paths = dict.fromkeys((named_path(name), named_path(f"{name}.md")))
         return next((page for path in paths if (page := self._nearest(path, here))), None)
 
     def _at(self, path: _Path) -> str | None:
-        return next((address for held, address in self._ends.get(path[-_DEEP:], ()) if held == path), None)
+        return next((address for page_path, address in self._ends.get(path[-_DEEP:], ()) if page_path == path), None)
 
-    def _nearest(self, wanted: _Path, here: _Path) -> str | None:
-        found: Sequence[tuple[_Path, str]] = self._ends.get(wanted[-_DEEP:], ())
-        if len(wanted) > _DEEP:
-            found = [held for held in found if held[0][-len(wanted) :] == wanted]
-        if len(found) < 2:
-            return found[0][1] if found else None
-        if wanted not in self._best:
+    def _nearest(self, target: _Path, here: _Path) -> str | None:
+        entries: Sequence[tuple[_Path, str]] = self._ends.get(target[-_DEEP:], ())
+        if len(target) > _DEEP:
+            entries = [entry for entry in entries if entry[0][-len(target) :] == target]
+        if len(entries) < 2:
+            return entries[0][1] if entries else None
+        if target not in self._best:
             best: dict[_Path, str] = {}
-            for path, address in sorted(found, key=lambda held: (len(held[0]), held[0])):
+            for path, address in sorted(entries, key=lambda held: (len(held[0]), held[0])):
                 for count in range(min(len(path), _DEEP)):
                     best.setdefault(path[:count], address)
             # Looked up under a path that no folder has.
-            if exact := self._at(self._root + wanted):
-                best[_EXACT] = exact
-            self._best[wanted] = best
-        best = self._best[wanted]
+            if exact_page := self._at(self._root + target):
+                best[_EXACT] = exact_page
+            self._best[target] = best
+        best = self._best[target]
         folders = (here[:count] for count in range(min(len(here), _DEEP), -1, -1))
         return best.get(_EXACT) or next(best[folder] for folder in folders if folder in best)
 

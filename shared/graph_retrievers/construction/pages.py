@@ -99,13 +99,13 @@ def with_short_titles(page: Page) -> Page:
     return page._replace(title=page.title[:_TITLE].rstrip(), blocks=blocks)
 
 
-def is_power(before: str, raised: str) -> bool:
+def is_power(before: str, exponent: str) -> bool:
     """Return whether a superscript is a power or an index, which a line of text writes with a caret, and no end of a word.
 
     >>> is_power("10", "25"), is_power("x", "n-1"), is_power("1", "st"), is_power("", "1")
     (True, True, False, False)
     """
-    return (before[-1:].isalnum() or before[-1:] in _CLOSING) and _POWER.fullmatch(raised.strip()) is not None
+    return (before[-1:].isalnum() or before[-1:] in _CLOSING) and _POWER.fullmatch(exponent.strip()) is not None
 
 
 def plain_lines(text: str) -> str:
@@ -119,5 +119,5 @@ def without_number(heading: str) -> str:
     >>> without_number("25.3. Continuous Archiving"), without_number("Chapter 20. Server Configuration")
     ('Continuous Archiving', 'Server Configuration')
     """
-    found = _NUMBER.match(heading)
-    return heading[found.end() :] if found else heading
+    match = _NUMBER.match(heading)
+    return heading[match.end() :] if match else heading

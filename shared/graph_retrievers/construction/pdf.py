@@ -104,18 +104,18 @@ def _read(raw: bytes) -> Page:
         raise UnreadableError(f"it is encrypted: {error}") from error
     places = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages) if page.indirect_reference}
     names = _names(reader)
-    left: list[str] = []
+    problems: list[str] = []
     leaves = []
-    for number, printed in enumerate(reader.pages, 1):
+    for number, pdf_page in enumerate(reader.pages, 1):
         try:
-            leaves.append(_leaf(printed, places, names))
+            leaves.append(_leaf(pdf_page, places, names))
         except UnreadableError:
             raise
         except Exception as error:
-            left.append(f"page {number} is broken: {type(error).__name__}: {f'{error}':.100}")
+            problems.append(f"page {number} is broken: {type(error).__name__}: {f'{error}':.100}")
             leaves.append(_Leaf([], []))
-    if left and not any(leaf.lines for leaf in leaves):
-        raise UnreadableError(left[0])
+    if problems and not any(leaf.lines for leaf in leaves):
+        raise UnreadableError(problems[0])
     if not any(leaf.lines for leaf in leaves):
         raise UnreadableError("it has no text; if it was scanned, recognise its text first, for example with ocrmypdf")
     headings = [heading for heading in _outline(reader, places) if heading.page < len(leaves)]
@@ -124,12 +124,12 @@ def _read(raw: bytes) -> Page:
     if not headings:
         # "Chapter 1" in the first line is the title of a chapter alone.
         if blocks and not title and not _UNIT.fullmatch(blocks[0].text.partition("\n")[0].casefold()):
-            return page_of(blocks)._replace(left=left)
+            return page_of(blocks)._replace(left=problems)
         blocks = with_headings(blocks)
-        return Page(title, blocks, stated=bool(title) and any(block.level for block in blocks), left=left)
+        return Page(title, blocks, stated=bool(title) and any(block.level for block in blocks), left=problems)
     heading = next((block.text for block in blocks if block.level), "")
-    alone = sum(entry.level == 1 for entry in headings) == 1
-    return Page(title or (heading if alone else ""), blocks, stated=bool(title), left=left)
+    is_single = sum(entry.level == 1 for entry in headings) == 1
+    return Page(title or (heading if is_single else ""), blocks, stated=bool(title), left=problems)
 
 
 def _title(reader: Any) -> str:
@@ -178,9 +178,11 @@ def _leaf(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> _Le
                 height = y if height is None and part.strip() else height
     lines.append(line)
     heights.append(pieces[-1][1] if height is None and pieces else height or 0.0)
-    cleaned = [re.sub(r"[ \t\x00]+", " ", line).strip() for line in lines]
-    kept = [place for place, line in enumerate(cleaned) if line]
-    return _Leaf([cleaned[place] for place in kept], [heights[place] for place in kept], list(_links(page, places, names)))
+    clean_lines = [re.sub(r"[ \t\x00]+", " ", line).strip() for line in lines]
+    indices = [place for place, line in enumerate(clean_lines) if line]
+    return _Leaf(
+        [clean_lines[place] for place in indices], [heights[place] for place in indices], list(_links(page, places, names))
+    )
 
 
 def _links(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
@@ -201,16 +203,16 @@ def _links(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> It
             if "/URI" in action:
                 yield height, _string(action["/URI"])
             elif action.get("/S") == "/GoToR":
-                named = action["/F"].get_object()
-                file = _string(named if not hasattr(named, "get") else named.get("/UF") or named.get("/F"))
+                file_spec = action["/F"].get_object()
+                file = _string(file_spec if not hasattr(file_spec, "get") else file_spec.get("/UF") or file_spec.get("/F"))
                 place = action.get("/D")
                 number = place[0] + 1 if isinstance(place, list) and place and isinstance(place[0], int) else 0
                 yield height, quote(file.replace("\\", "/")) + (f"#page={number}" if number else "")
             else:
                 place = note.get("/Dest", action.get("/D"))
-                found = _place(place, places, names)
-                if found is not None:
-                    yield height, f"#{_anchor(*found)}"
+                destination = _place(place, places, names)
+                if destination is not None:
+                    yield height, f"#{_anchor(*destination)}"
         except UnreadableError:
             raise
         except Exception:
@@ -226,8 +228,8 @@ def _place(place: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> t
     """Return the number of the page, from 0, and the height to which a destination leads."""
     place = place.get_object() if hasattr(place, "get_object") else place
     if isinstance(place, (str, bytes)):
-        named = names.get(_string(place))
-        return _of_destination(named, places) if named is not None else None
+        destination = names.get(_string(place))
+        return _of_destination(destination, places) if destination is not None else None
     if isinstance(place, dict):
         return _place(place.get("/D"), places, names) if not isinstance(place.get("/D"), dict) else None
     if not isinstance(place, list) or not place:
@@ -243,10 +245,10 @@ def _place(place: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> t
     return None if number is None else (int(number), _number(top))
 
 
-def _of_destination(found: Any, places: Mapping[int, int]) -> tuple[int, float | None] | None:
-    page = found.page
+def _of_destination(destination: Any, places: Mapping[int, int]) -> tuple[int, float | None] | None:
+    page = destination.page
     number = page if isinstance(page, int) else places.get(getattr(page, "idnum", -1))
-    return None if number is None else (int(number), _number(found.top))
+    return None if number is None else (int(number), _number(destination.top))
 
 
 def _number(value: Any) -> float | None:
@@ -262,12 +264,12 @@ def _anchor(page: int, top: float | None) -> str:
 
 def _outline(reader: Any, places: Mapping[int, int]) -> list[_Heading]:
     try:
-        listed = reader.outline
+        outline = reader.outline
     except Exception:
         return []
-    found: list[_Heading] = []
+    headings: list[_Heading] = []
     # A list of entries, each of which may be followed by the list of those below it.
-    stack = [(iter(listed), 1)]
+    stack = [(iter(outline), 1)]
     while stack:
         entries, level = stack[-1]
         entry = next(entries, None)
@@ -279,30 +281,32 @@ def _outline(reader: Any, places: Mapping[int, int]) -> list[_Heading]:
             place = _of_destination(entry, places)
             title = " ".join(str(entry.title or "").split())
             if place is not None and any(map(str.isalnum, title)):
-                found.append(_Heading(title, min(level, 6), *place))
-    return found
+                headings.append(_Heading(title, min(level, 6), *place))
+    return headings
 
 
 def _leave_out_edges(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> None:
     """Take lines that repeat at the top or the bottom of printed pages, and headings that repeat above pages, out of these."""
     edges = [{*leaf.lines[:_EDGE], *leaf.lines[-_EDGE:]} for leaf in leaves]
     counts = Counter(shape for lines in edges for shape in {_shape(line) for line in lines})
-    written = Counter(line for lines in edges for line in lines)
-    enough = max(_FEW, _SHARE * sum(1 for leaf in leaves if leaf.lines))
+    line_counts = Counter(line for lines in edges for line in lines)
+    threshold = max(_FEW, _SHARE * sum(1 for leaf in leaves if leaf.lines))
     titles = {_bare(heading.title) for heading in headings} - {""}
-    begun = {(_bare(heading.title), heading.page) for heading in headings}
+    heading_starts = {(_bare(heading.title), heading.page) for heading in headings}
 
     def repeats(line: str, page: int) -> bool:
-        if written[line] == 1 and _UNIT.fullmatch(line.casefold()):
+        if line_counts[line] == 1 and _UNIT.fullmatch(line.casefold()):
             # "Chapter 3" above its title differs in the number alone from that of other chapters.
             return False
-        shape, bare = _shape(line), _bare(line)
+        shape, key = _shape(line), _bare(line)
         # "3" and "Chapter 3: Utilities 6", but neither the heading itself nor a line of a table of contents.
         running = (
-            bare in titles and (bare, page) not in begun and (counts[shape] >= _FEW or line[-1].isdigit() or line[0].isdigit())
+            key in titles
+            and (key, page) not in heading_starts
+            and (counts[shape] >= _FEW or line[-1].isdigit() or line[0].isdigit())
         )
         number = shape.strip(" -–|[]()") == "#" and counts[shape] >= _FEW
-        return counts[shape] >= enough or number or (running and ". ." not in line and "..." not in line)
+        return counts[shape] >= threshold or number or (running and ". ." not in line and "..." not in line)
 
     for number, leaf in enumerate(leaves):
         begin, end = 0, len(leaf.lines)
@@ -325,9 +329,9 @@ def _bare(line: str) -> str:
 
 
 def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[Block]:
-    named: defaultdict[int, list[_Heading]] = defaultdict(list)
+    headings_by_page: defaultdict[int, list[_Heading]] = defaultdict(list)
     for heading in headings:
-        named[heading.page].append(heading)
+        headings_by_page[heading.page].append(heading)
     goals: defaultdict[int, set[str]] = defaultdict(set)
     for leaf in leaves:
         for _, link in leaf.links:
@@ -338,7 +342,7 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
     anchors: list[str] = []
     links: list[str] = []
     for number, leaf in enumerate(leaves):
-        begins = _begins(leaf, named[number])
+        begins = _begins(leaf, headings_by_page[number])
         at = defaultdict(list)
         for anchor in sorted(goals[number]):
             top = float(anchor.partition("&top=")[2] or "inf")
@@ -362,22 +366,22 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
 def _begins(leaf: _Leaf, headings: Sequence[_Heading]) -> dict[int, list[tuple[_Heading, int]]]:
     """Return for lines of a page the headings that begin there, each with the number of lines that it takes."""
     begins: defaultdict[int, list[tuple[_Heading, int]]] = defaultdict(list)
-    plain = [_letters(line) for line in leaf.lines]
+    letters = [_letters(line) for line in leaf.lines]
     # Where up to three lines together are a text; the numbers of headings may stand in the outline or in the text alone.
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for line in range(len(plain)):
+    for line in range(len(letters)):
         for count in (1, 2, 3):
-            places["".join(plain[line : line + count])].append((line, count))
+            places["".join(letters[line : line + count])].append((line, count))
         places[_letters(_NUMBERED.sub("", leaf.lines[line]))].append((line, 1))
     after = 0
     for heading in headings:
-        wanted = {_letters(heading.title), _letters(_NUMBERED.sub("", heading.title))} - {""}
-        held = (places.get(title, []) for title in wanted)
-        found = min((at[place] for at in held if (place := bisect_left(at, (after, 0))) < len(at)), default=None)
-        if found is None:
-            found = max(after, _line_below(leaf, float("inf") if heading.top is None else heading.top)), 0
-        begins[found[0]].append((heading, found[1]))
-        after = sum(found)
+        titles = {_letters(heading.title), _letters(_NUMBERED.sub("", heading.title))} - {""}
+        lists = (places.get(title, []) for title in titles)
+        position = min((at[place] for at in lists if (place := bisect_left(at, (after, 0))) < len(at)), default=None)
+        if position is None:
+            position = max(after, _line_below(leaf, float("inf") if heading.top is None else heading.top)), 0
+        begins[position[0]].append((heading, position[1]))
+        after = sum(position)
     return begins
 
 
@@ -394,49 +398,49 @@ def _attached(leaf: _Leaf) -> dict[int, list[str]]:
     """Return the links of a printed page by the line that is nearest in height."""
     order = sorted(range(len(leaf.lines)), key=lambda line: leaf.heights[line])
     heights = [leaf.heights[line] for line in order]
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    links_by_line: defaultdict[int, list[str]] = defaultdict(list)
     for height, link in leaf.links:
-        after = bisect_left(heights, height)
-        near = min(range(max(0, after - 1), min(len(order), after + 1)), key=lambda at: abs(heights[at] - height), default=None)
+        index = bisect_left(heights, height)
+        near = min(range(max(0, index - 1), min(len(order), index + 1)), key=lambda at: abs(heights[at] - height), default=None)
         # A box begins above the line of its letters.
-        found[0 if near is None else order[near]].append(link)
-    return dict(found)
+        links_by_line[0 if near is None else order[near]].append(link)
+    return dict(links_by_line)
 
 
 def _paragraphs(leaf: _Leaf, begins: Mapping[int, Sequence[tuple[_Heading, int]]]) -> Iterator[tuple[int, str, range]]:
     """Yield the headings and paragraphs of a printed page with the lines of each."""
     count = len(leaf.lines)
     gaps = [leaf.heights[line] - leaf.heights[line + 1] for line in range(count - 1)]
-    usual = median([gap for gap in gaps if gap > 0] or [0.0])
+    usual_gap = median([gap for gap in gaps if gap > 0] or [0.0])
     longest = max(map(len, leaf.lines), default=0)
     start = line = 0
 
     def text(begin: int, end: int) -> str:
         return _HYPHEN.sub("", "\n".join(leaf.lines[begin:end]))
 
-    headed = -1
+    heading_line = -1
     while line < count:
-        if line in begins and line != headed:
+        if line in begins and line != heading_line:
             if start < line:
                 yield 0, text(start, line), range(start, line)
-            headed = line
-            for heading, taken in begins[headed]:
-                yield heading.level, heading.title, range(line, line + taken)
-                line += taken
+            heading_line = line
+            for heading, size in begins[heading_line]:
+                yield heading.level, heading.title, range(line, line + size)
+                line += size
             start = line
             continue
         ends = line + 1 == count or (line + 1) in begins
         if not ends:
-            apart = usual and gaps[line] > _GAP * usual
-            short = leaf.lines[line].endswith((".", "!", "?", ":")) and len(leaf.lines[line]) < 0.75 * longest
-            ends = bool(apart) or short
+            is_apart = usual_gap and gaps[line] > _GAP * usual_gap
+            is_short = leaf.lines[line].endswith((".", "!", "?", ":")) and len(leaf.lines[line]) < 0.75 * longest
+            ends = bool(is_apart) or is_short
         line += 1
         if ends:
             yield 0, text(start, line), range(start, line)
             start = line
     if start < line:
         yield 0, text(start, line), range(start, line)
-    for at, found in begins.items():
+    for at, starts in begins.items():
         # Of a page without lines, or behind the last one.
-        for heading, _ in found if at >= count else ():
+        for heading, _ in starts if at >= count else ():
             yield heading.level, heading.title, range(0)

@@ -130,10 +130,10 @@ def _parts(block: Block, texts: Sequence[str]) -> list[Block]:
 def _heading(part: str, cited: Collection[str] = ()) -> _Heading | None:
     """Return the heading with which a paragraph may begin; of kinds that are `cited`, also one with a full stop."""
     line, _, rest = part.partition("\n")
-    found = numbered_heading(line)
-    if found is None:
+    numbering = numbered_heading(line)
+    if numbering is None:
         return None
-    kind, number, end = found
+    kind, number, end = numbering
     name = line[end:].strip()
     if (not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower())) or _DOTS.search(name):
         return None
@@ -179,38 +179,38 @@ def _cited(paragraphs: Sequence[Block]) -> set[str]:
     return kinds
 
 
-def _levels(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
+def _levels(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
     """Return the level of each heading by its place; bare numbers begin anew in each unit with a name."""
     levels: dict[int, int] = {}
-    around: list[_Heading] = []
+    kinds: list[_Heading] = []
     # Bare numbers in the unit around, and the last of them that is no part of another.
     run: dict[int, int] = {}
-    last = ""
-    repeated = _repeated(found, paragraphs)
-    for place, heading in enumerate(found):
+    last_number = ""
+    repeated = _repeated(headings, paragraphs)
+    for place, heading in enumerate(headings):
         if heading is None or place in repeated:
             continue
         if heading.kind:
-            levels |= _with_text(run, found, paragraphs)
-            run, last = {}, ""
-            while around and _rank(around[-1]) >= _rank(heading):
-                around.pop()
-            levels[place] = min(2 + len(around), _DEEPEST)
-            around.append(heading)
+            levels |= _with_text(run, headings, paragraphs)
+            run, last_number = {}, ""
+            while kinds and _rank(kinds[-1]) >= _rank(heading):
+                kinds.pop()
+            levels[place] = min(2 + len(kinds), _DEEPEST)
+            kinds.append(heading)
         elif "." not in heading.number:
             # "3 Methods" above the pages of Chapter 3 is no heading in it.
-            if around and around[-1][1:3] == ("chapter", heading.number):
+            if kinds and kinds[-1][1:3] == ("chapter", heading.number):
                 continue
-            if int(last or -1) < int(heading.number) <= (int(last) + _SKIPPED if last else inf):
-                last = heading.number
-                run[place] = min(2 + len(around), _DEEPEST)
-        elif _has_text(found, paragraphs, place):
-            outer = around[-1].number if around else ""
-            if heading.number.startswith(f"{last}."):
-                run[place] = min(2 + len(around) + heading.number.count("."), _DEEPEST)
-            elif not last and heading.number.startswith(f"{outer}."):
-                run[place] = min(1 + len(around) + heading.number.count("."), _DEEPEST)
-    return levels | _with_text(run, found, paragraphs)
+            if int(last_number or -1) < int(heading.number) <= (int(last_number) + _SKIPPED if last_number else inf):
+                last_number = heading.number
+                run[place] = min(2 + len(kinds), _DEEPEST)
+        elif _has_text(headings, paragraphs, place):
+            outer = kinds[-1].number if kinds else ""
+            if heading.number.startswith(f"{last_number}."):
+                run[place] = min(2 + len(kinds) + heading.number.count("."), _DEEPEST)
+            elif not last_number and heading.number.startswith(f"{outer}."):
+                run[place] = min(1 + len(kinds) + heading.number.count("."), _DEEPEST)
+    return levels | _with_text(run, headings, paragraphs)
 
 
 def _rank(heading: _Heading) -> int:
@@ -244,9 +244,9 @@ def _with_text(run: dict[int, int], found: Sequence[_Heading | None], paragraphs
     return run if not whole or 2 * sum(_has_text(found, paragraphs, place) for place in whole) > len(whole) else {}
 
 
-def _has_text(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> bool:
+def _has_text(headings: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> bool:
     """Return whether what is below a heading is not the next item of a list."""
-    heading, line = found[place], _below(found, paragraphs, place)
+    heading, line = headings[place], _below(headings, paragraphs, place)
     below = numbered_heading(line)
     return bool(heading and line and (below is None or below[1].count(".") > heading.number.count(".")))
 

@@ -50,9 +50,9 @@ def words(name: str) -> list[str]:
     return [word for style in STYLES for word in getattr(style, name).split()]
 
 
-def either(listed: Iterable[str]) -> str:
+def either(terms: Iterable[str]) -> str:
     """Return a pattern for one of some words in any case."""
-    return rf"(?:(?i:{'|'.join(re.escape(word) for word in sorted(set(listed), key=lambda word: (-len(word), word)))})(?!\w))"
+    return rf"(?:(?i:{'|'.join(re.escape(word) for word in sorted(set(terms), key=lambda word: (-len(word), word)))})(?!\w))"
 
 
 def phrases(name: str) -> str:
@@ -73,9 +73,9 @@ def kind_of(word: str) -> str:
     return KINDS.get(word.casefold(), "")
 
 
-def enclosed(found: re.Match[str]) -> Step:
+def enclosed(match: re.Match[str]) -> Step:
     """Return the kind and the number of a match of :data:`ENCLOSED`."""
-    return _AROUND[found["before"]].get(found["behind"], ""), found["number"] + (f"-{found['more']}" if found["more"] else "")
+    return _AROUND[match["before"]].get(match["behind"], ""), match["number"] + (f"-{match['more']}" if match["more"] else "")
 
 
 # Korean particles follow a number without a space: "별표 1에".
@@ -215,7 +215,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     >>> references("Nach § 14 Abs. 2 Satz 1 des Umsatzsteuergesetzes")[0].scope
     'other'
     """
-    found: list[Reference] = []
+    results: list[Reference] = []
     chains = _chains(text, _mentions(text))
     before: Reference | None = None
     # The last one that names a document, for "that Regulation".
@@ -236,8 +236,8 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         if after.joined and not chain.scope and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
-        found += _expanded(chain)
-    return found
+        results += _expanded(chain)
+    return results
 
 
 def _differ(one: _Mention, other: _Mention) -> bool:
@@ -249,23 +249,23 @@ def _mentions(text: str) -> list[_Mention]:
     """Return the mentions of units and of documents by number, in order."""
     numbers = _ACT_NUMBER.finditer(text) if "/" in text else ()
     acts = [mention for number in numbers if (mention := _act(text, number))]
-    found: list[_Mention] = []
+    mentions: list[_Mention] = []
     start = 0
     while head := _HEAD.search(text, start):
         mention = _mention(text, head)
         start = head.end() if mention is None else mention.end
         if mention is not None:
-            found.append(mention)
-            if further := _further(text, found):
-                found.append(further)
+            mentions.append(mention)
+            if further := _further(text, mentions):
+                mentions.append(further)
                 start = further.end
     if acts:
         # "Decision No 768/2008" is an act, whatever its words are besides.
         ends = [act.end for act in acts]
-        after = [bisect_right(ends, one.start) for one in found]
-        found = [one for one, n in zip(found, after, strict=True) if n == len(acts) or one.end <= acts[n].start]
-        found = sorted([*found, *acts], key=lambda mention: mention.start)
-    return found
+        after = [bisect_right(ends, one.start) for one in mentions]
+        mentions = [one for one, n in zip(mentions, after, strict=True) if n == len(acts) or one.end <= acts[n].start]
+        mentions = sorted([*mentions, *acts], key=lambda mention: mention.start)
+    return mentions
 
 
 def _act(text: str, number: re.Match[str]) -> _Mention | None:
@@ -280,25 +280,25 @@ def _act(text: str, number: re.Match[str]) -> _Mention | None:
 def _mention(text: str, head: re.Match[str]) -> _Mention | None:
     """Return the unit or the document with the number behind a word; None if the word is none of these."""
     if head["around"]:
-        found = ENCLOSED.match(text, head.start())
-        if found is None:
+        match = ENCLOSED.match(text, head.start())
+        if match is None:
             return None
-        kind, number = enclosed(found)
-        range_end = _ENCLOSED_RANGE.match(text, found.end())
+        kind, number = enclosed(match)
+        range_end = _ENCLOSED_RANGE.match(text, match.end())
         last = ENCLOSED.match(text, range_end.end()) if range_end else None
         if last is not None and enclosed(last)[0] == kind:
-            return _Mention(kind, found.start(), last.end(), (_Item(number, (), ""), _Item(enclosed(last)[1], (), "to")))
-        return _Mention(kind, found.start(), found.end(), (_Item(number, (), ""),))
+            return _Mention(kind, match.start(), last.end(), (_Item(number, (), ""), _Item(enclosed(last)[1], (), "to")))
+        return _Mention(kind, match.start(), match.end(), (_Item(number, (), ""),))
     word = (head["word"] or head["letter"]).casefold()
     kind = kind_of(word) or (_SHORT.get(word, "") if _BEHIND.search(text, max(0, head.start() - 2), head.start()) else "")
     if kind == "document":
-        found = _DOCUMENT_ITEM.match(text, head.end())
-        if found is None:
+        match = _DOCUMENT_ITEM.match(text, head.end())
+        if match is None:
             return None
-        return _Mention(kind, head.start(), found.end(), (_Item(found["number"].lstrip("0"), (), ""),), word)
+        return _Mention(kind, head.start(), match.end(), (_Item(match["number"].lstrip("0"), (), ""),), word)
     # "Section1" is a name in code, "Abs.1" a reference.
-    apart = not word[-1].isalpha() or head.end() > head.start() + len(word)
-    items, end = _items(text, head.end(), kind, word in _PLURALS) if kind and apart else ((), 0)
+    is_apart = not word[-1].isalpha() or head.end() > head.start() + len(word)
+    items, end = _items(text, head.end(), kind, word in _PLURALS) if kind and is_apart else ((), 0)
     following = _FOLLOWING.match(text, end)
     return _Mention(kind, head.start(), following.end() if following else end, items, word) if items else None
 
@@ -308,20 +308,22 @@ def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item,
     first, end = _item(text, start, kind, "")
     if first is None:
         return (), start
-    items, unsure = [first], list[_Item]()
+    items, unsure_items = [first], list[_Item]()
     place = end
     while len(items) < _ITEMS:
-        link, match = next(((name, found) for name, link in _LINKS.items() if (found := link.match(text, place))), ("", None))
+        link, match = next(
+            ((name, link_match) for name, link in _LINKS.items() if (link_match := link.match(text, place))), ("", None)
+        )
         item, place = _item(text, match.end(), kind, link) if match else (None, place)
         if item is None or _MEASURE.match(text, place) or _repeats(text, place, kind):
             break
-        bare = item.number and match is not None and text[match.end()] != "("
-        if link == "," and bare and not plural:
+        is_bare = item.number and match is not None and text[match.end()] != "("
+        if link == "," and is_bare and not plural:
             # A comma may end the reference, as in "Absatz 2, 6. Höhe", unless the list goes on to an "and".
-            unsure.append(item)
+            unsure_items.append(item)
             continue
-        items += [*unsure, item]
-        unsure, end = [], place
+        items += [*unsure_items, item]
+        unsure_items, end = [], place
     return tuple(items), end
 
 
@@ -338,8 +340,8 @@ def _item(text: str, start: int, kind: str, link: str) -> tuple[_Item | None, in
         labels = _LABELS.match(text, start) if link else None
         return (_Item("", tuple(_ONE_LABEL.findall(labels[0])), link), labels.end()) if labels else (None, start)
     labels = _LABELS.match(text, number.end())
-    held = tuple(_ONE_LABEL.findall(labels[0])) if labels else ()
-    return _Item(number[0].strip("()"), held, link), (labels or number).end()
+    label_texts = tuple(_ONE_LABEL.findall(labels[0])) if labels else ()
+    return _Item(number[0].strip("()"), label_texts, link), (labels or number).end()
 
 
 def _repeats(text: str, end: int, kind: str) -> bool:
@@ -348,9 +350,9 @@ def _repeats(text: str, end: int, kind: str) -> bool:
     return word is not None and kind_of(word[1]) == kind and kind in INNER
 
 
-def _further(text: str, found: Sequence[_Mention]) -> _Mention | None:
+def _further(text: str, mentions: Sequence[_Mention]) -> _Mention | None:
     """Return a further number of a plural behind the parts of the one before: "§§ 5 Abs. 1, 6 Abs. 2"."""
-    part, outer = found[-1], next((one for one in reversed(found[-4:]) if one.kind in HEADED), None)
+    part, outer = mentions[-1], next((one for one in reversed(mentions[-4:]) if one.kind in HEADED), None)
     if outer is None or part.kind not in INNER or outer.word not in _PLURALS or part.end - outer.end > _GAP:
         return None
     link = _LINKS["and"].match(text, part.end) or _LINKS[","].match(text, part.end)
@@ -365,7 +367,7 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
     """Return the mentions that belong together."""
     chains: list[_Chain] = []
     for mention in mentions:
-        rank, new = RANKS[mention.kind], _Chain([mention], mention.start, mention.end)
+        rank, new_chain = RANKS[mention.kind], _Chain([mention], mention.start, mention.end)
         gap = text[chains[-1].end : mention.start] if chains and mention.start - chains[-1].end <= _GAP else None
         if gap is not None:
             chain = chains[-1]
@@ -379,8 +381,8 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
                 chain.levels.insert(0, mention)
                 chain.end, chain.each = mention.end, True
                 continue
-            new.joined = _JOINED.fullmatch(gap) is not None
-        chains.append(new)
+            new_chain.joined = _JOINED.fullmatch(gap) is not None
+        chains.append(new_chain)
     return chains
 
 
@@ -465,13 +467,13 @@ def _expanded(chain: _Chain) -> Iterator[Reference]:
         yield Reference(chain.start, chain.end, (), "", chain.scope, chain.document)
     for depth, level in enumerate(chain.levels):
         # A list of points of a list of paragraphs of a list of articles would be all of their combinations.
-        found = list(islice(((steps + path, last) for steps in around for path, last in _paths(level)), _MOST))
+        paths = list(islice(((steps + path, last) for steps in around for path, last in _paths(level)), _MOST))
         if depth + 1 == len(chain.levels):
-            alone = found
+            alone = paths
         elif chain.each:
-            alone, around = [], [path for path, _ in found]
+            alone, around = [], [path for path, _ in paths]
         else:
-            alone, around = found[:-1], [found[-1][0]]
+            alone, around = paths[:-1], [paths[-1][0]]
         yield from (Reference(chain.start, chain.end, path, last, chain.scope, chain.document) for path, last in alone)
 
 
@@ -479,14 +481,14 @@ def _paths(mention: _Mention) -> list[tuple[tuple[Step, ...], str]]:
     """Return the steps of each item of a list, and the last number of a range."""
     paths: list[tuple[tuple[Step, ...], str]] = []
     for item in mention.items:
-        given = (item.number, *item.labels) if item.number else item.labels
+        numbers = (item.number, *item.labels) if item.number else item.labels
         if paths:
             before = [number for _, number in paths[-1][0]]
             # "(b)" behind 6(1)(a) is 6(1)(b), and behind "point 1(a)" it is 1(b).
-            if not item.number or (len(before) > 1 and _shape(given[0]) != _shape(before[0])):
-                alike = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(given[0]))
-                given = (*before[: next(alike, len(before))], *given)
-        steps = tuple((mention.kind if place == 0 else "", number) for place, number in enumerate(given))
+            if not item.number or (len(before) > 1 and _shape(numbers[0]) != _shape(before[0])):
+                matches = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(numbers[0]))
+                numbers = (*before[: next(matches, len(before))], *numbers)
+        steps = tuple((mention.kind if place == 0 else "", number) for place, number in enumerate(numbers))
         if item.link == "to" and paths and len(paths[-1][0]) == len(steps):
             paths[-1] = paths[-1][0], steps[-1][1]
         else:

@@ -36,25 +36,25 @@ class Relationships(EdgeSpec):
 
     def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of the nodes."""
-        held = [
+        relationship_maps = [
             getattr(document, "relationships", None) or node.origin.get("relationships")
             for node, document in zip(corpus.nodes, corpus.documents or corpus.nodes, strict=True)
         ]
-        if not any(hasattr(document, "relationships") for document in corpus.documents or ()) and not any(held):
+        if not any(hasattr(document, "relationships") for document in corpus.documents or ()) and not any(relationship_maps):
             raise NothingToReadError(
                 "Relationships() reads LlamaIndex nodes, but none of the documents has relationships; "
                 "pass the nodes to GraphIndex.from_documents, or use another source of edges."
             )
         edges = []
-        for node, relationships in zip(corpus.nodes, held, strict=True):
-            for key, related in (relationships or {}).items():
+        for node, relationships in zip(corpus.nodes, relationship_maps, strict=True):
+            for key, value in (relationships or {}).items():
                 kind = _kind(key)
-                for other in _ids(related):
-                    if kind == "source" and other not in corpus.rows:
+                for target in _ids(value):
+                    if kind == "source" and target not in corpus.rows:
                         # Usual, and not worth a warning: only the chunks of a document are nodes.
                         continue
                     inverse = _INVERSE.get(kind)
-                    edges.append((other, node.id, inverse) if inverse else (node.id, other, kind))
+                    edges.append((target, node.id, inverse) if inverse else (node.id, target, kind))
         return corpus.known(edges)
 
 
@@ -63,6 +63,6 @@ def _kind(key: Any) -> str:
     return name.lower() if isinstance(name, str) else _KINDS.get(str(key), str(key).lower())
 
 
-def _ids(related: Any) -> Iterator[str]:
-    for item in related if isinstance(related, list) else [related]:
+def _ids(value: Any) -> Iterator[str]:
+    for item in value if isinstance(value, list) else [value]:
         yield item["node_id"] if isinstance(item, dict) else item.node_id

@@ -51,17 +51,17 @@ def read_rfc(text: str) -> Page:
 
 
 def _without_running_lines(text: str) -> str:
-    kept: list[str] = []
+    lines: list[str] = []
     footer = False
     for line in text.replace("\f", "").split("\n"):
         if _FOOTER.search(line):
             footer = True
         elif footer and line.strip():
             footer = False
-            kept += [] if _RUNNING.match(line) else [line]
+            lines += [] if _RUNNING.match(line) else [line]
         else:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _is_set_in(part: str) -> bool:
@@ -73,10 +73,10 @@ def _section(part: str) -> Block | None:
     """Return the heading that a paragraph is, None if it is none."""
     if "\n" in part or part[0].isspace() or part.rstrip().endswith((".", ",", ";", ":")):
         return None
-    found = _SECTION.match(part)
-    if found is None:
+    match = _SECTION.match(part)
+    if match is None:
         return Block(part.strip(), 2, leads=True) if _UNNUMBERED.match(part.strip()) else None
-    number = found["number"] or found["appendix"]
-    anchor = f"{'section' if found['number'] else 'appendix'}-{number}"
+    number = match["number"] or match["appendix"]
+    anchor = f"{'section' if match['number'] else 'appendix'}-{number}"
     heading = " ".join(part.split())
     return Block(heading, min(2 + number.count("."), 6), (slug(heading), anchor), leads=True)

@@ -97,25 +97,25 @@ def sphinx_settings(folder: Path, root: Path) -> Settings:
     if path is None:
         return Settings()
     try:
-        about = (path / "conf.py").stat()
+        file_stat = (path / "conf.py").stat()
     except OSError:
         return Settings()
-    held = _constants(path / "conf.py", about.st_mtime_ns) if about.st_size <= _LONGEST_CONFIG else {}
-    return Settings(*(held.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
+    constants = _constants(path / "conf.py", file_stat.st_mtime_ns) if file_stat.st_size <= _LONGEST_CONFIG else {}
+    return Settings(*(constants.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
 
 
 # All files of a project ask for the same.
 @lru_cache(maxsize=4)
 def _constants(path: Path, changed: int) -> Mapping[str, str]:
     """Return the texts that a Python file assigns to names, as it is written; `changed` is when it was."""
-    held: dict[str, str] = {}
+    constants: dict[str, str] = {}
     # Python warns of backslashes in the texts of others.
     with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for line in ast.parse(path.read_bytes()).body:
             if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str):
-                held |= {target.id: line.value.value for target in line.targets if isinstance(target, ast.Name)}
-    return held
+                constants |= {target.id: line.value.value for target in line.targets if isinstance(target, ast.Name)}
+    return constants
 
 
 def config_folders(folder: Path, root: Path) -> Iterator[Path]:
@@ -174,29 +174,29 @@ class _Reader:
         for target in document.findall(nodes.target):
             names = [*target["names"], *target["dupnames"]]
             if "refuri" in target:
-                where = str(target["refuri"])
+                address = str(target["refuri"])
             elif "refname" in target:
-                where = ""
+                address = ""
             else:
-                where = f"#{anchor_of(names[0])}" if names else ""
+                address = f"#{anchor_of(names[0])}" if names else ""
             for name in names:
                 if "refname" in target:
                     self._aliases[name] = str(target["refname"])
                 else:
-                    self._named[name] = where
+                    self._named[name] = address
             if target.get("anonymous"):
-                anonymous.append(where or f"\0{target.get('refname', '')}")
+                anonymous.append(address or f"\0{target.get('refname', '')}")
         for section in document.findall(nodes.section):
             for name in [*section["names"], *section["dupnames"]]:
                 self._named.setdefault(str(name), f"#{anchor_of(name)}")
-        taken = {str(note[0].astext()) for note in document.findall(nodes.footnote) if not note.get("auto") and len(note)}
-        free = (str(number) for number in range(1, 1 << 30) if str(number) not in taken)
-        self._numbers = free
+        numbers = {str(note[0].astext()) for note in document.findall(nodes.footnote) if not note.get("auto") and len(note)}
+        free_numbers = (str(number) for number in range(1, 1 << 30) if str(number) not in numbers)
+        self._numbers = free_numbers
         labels: dict[str, str] = {}
         auto = []
         for note in document.findall(nodes.footnote):
             if note.get("auto"):
-                number = next(free) if note["auto"] == 1 else "*"
+                number = next(free_numbers) if note["auto"] == 1 else "*"
                 for name in [*note["names"], *note["dupnames"]]:
                     labels[str(name)] = number
                 if not note["names"]:
@@ -215,14 +215,14 @@ class _Reader:
 
     def header(self, fields: Mapping[str, str]) -> list[Block]:
         """Return the fields of the header of a PEP as blocks."""
-        held = []
+        blocks = []
         for name, value in fields.items():
             links = []
             if name.lower() in _PEP_NUMBERS:
                 for number in re.findall(r"\d+", value):
                     links.append(self._reference(Reference("pep", number)))
-            held.append(Block(f"{name}: {value}", links=_once(links)))
-        return held
+            blocks.append(Block(f"{name}: {value}", links=_once(links)))
+        return blocks
 
     # Blocks
 
@@ -242,9 +242,9 @@ class _Reader:
 
     def body(self, parent: Any) -> None:
         for node in parent.children:
-            read = getattr(self, f"_read_{type(node).__name__}", None)
-            if read is not None:
-                read(node)
+            handler = getattr(self, f"_read_{type(node).__name__}", None)
+            if handler is not None:
+                handler(node)
             elif isinstance(node, self._nodes.TextElement):
                 self.add(self.inline(node))
             else:
@@ -292,9 +292,9 @@ class _Reader:
         before, after = node.get("prefix", ""), node.get("suffix", ".")
         self._items(node, lambda place: f"{before}{_enumerator(start + place, kind)}{after} ")
 
-    def _items(self, node: Any, enumerated: Any) -> None:
+    def _items(self, node: Any, marker: Any) -> None:
         for place, item in enumerate(node.children):
-            self._mark = enumerated(place)
+            self._mark = marker(place)
             self.body(item)
             self._mark = ""
 
@@ -395,10 +395,10 @@ class _Reader:
         before = self._anchors, self._links
         self._anchors, self._links = [], []
         self.body(entry)
-        made, self.blocks = self.blocks, blocks
-        self._anchors = [*before[0], *(name for block in made for name in block.anchors), *self._anchors]
-        self._links = [*before[1], *(link for block in made for link in block.links), *self._links]
-        return " ".join(" ".join(block.text.split()) for block in made)
+        cell_blocks, self.blocks = self.blocks, blocks
+        self._anchors = [*before[0], *(name for block in cell_blocks for name in block.anchors), *self._anchors]
+        self._links = [*before[1], *(link for block in cell_blocks for link in block.links), *self._links]
+        return " ".join(" ".join(block.text.split()) for block in cell_blocks)
 
     def _read_image(self, node: Any) -> None:
         self.add(str(node.get("alt", "")))
@@ -452,8 +452,8 @@ class _Reader:
         self.targets.append(Target(name.kind, name.name, anchor, "", name.whole))
 
     def _read_ContentsNode(self, node: Any) -> None:
-        if included := node.get("included"):
-            self._links.append(self._reference(Reference("file", included)))
+        if file := node.get("included"):
+            self._links.append(self._reference(Reference("file", file)))
         for entry in node["entries"]:
             if "://" in entry:
                 self.contents.append(entry)
@@ -481,8 +481,8 @@ class _Reader:
         kind = type(node).__name__
         if kind == "Text":
             return str(node.astext())
-        read = getattr(self, f"_text_{kind}", None)
-        return self.inline(node) if read is None else str(read(node))
+        handler = getattr(self, f"_text_{kind}", None)
+        return self.inline(node) if handler is None else str(handler(node))
 
     def _text_reference(self, node: Any) -> str:
         text = self.inline(node)
@@ -498,9 +498,9 @@ class _Reader:
         return text
 
     def _where(self, name: str) -> str:
-        seen: set[str] = set()
-        while name in self._aliases and name not in seen:
-            seen.add(name)
+        visited: set[str] = set()
+        while name in self._aliases and name not in visited:
+            visited.add(name)
             name = self._aliases[name]
         return self._named.get(name, "")
 
@@ -530,11 +530,11 @@ class _Reader:
 
     def _text_substitution_reference(self, node: Any) -> str:
         name = str(node.get("refname", node.astext()))
-        found = self._substitutions.get(name) or self._substitutions.get(self._cases.get(name.lower(), ""))
-        if found is None or name in self._substituting or self._room <= 0:
+        substitution = self._substitutions.get(name) or self._substitutions.get(self._cases.get(name.lower(), ""))
+        if substitution is None or name in self._substituting or self._room <= 0:
             return "" if name in _OF_SPHINX else f"|{node.astext()}|"
         self._substituting.add(name)
-        text = self.inline(found)
+        text = self.inline(substitution)
         self._substituting.discard(name)
         self._room -= len(text) + 1
         return text
@@ -551,21 +551,21 @@ class _Reader:
     _text_raw = _text_system_message
 
     def _text_RoleNode(self, node: Any) -> str:
-        role, shown, target = str(node["role"]).lower(), node.astext(), str(node["target"])
+        role, text, target = str(node["role"]).lower(), node.astext(), str(node["target"])
         if role in _RAISED:
-            return f"^{shown}"
+            return f"^{text}"
         if role in _TEXT_ROLES or not role:
-            return re.sub(r"[{}]", "", shown) if role in ("samp", "file") else shown
+            return re.sub(r"[{}]", "", text) if role in ("samp", "file") else text
         if target.startswith("!"):
-            return shown.removeprefix("!")
-        given = node["given"]
+            return text.removeprefix("!")
+        has_text = node["given"]
         domain, _, name = role.removeprefix("external:").partition(":")
         if not name:
             domain, name = "", domain
         context = node["context"]
         link = self._reference(Reference(name, target, _shown(name, target), domain, context))
         self._links.append(link)
-        return shown if given else link
+        return text if has_text else link
 
     def _reference(self, reference: Reference) -> str:
         """Return the mark that stands for a reference until all pages are read."""
@@ -575,14 +575,14 @@ class _Reader:
 
 def _shown(role: str, target: str) -> str:
     """Return what a role without a text of its own shows, unless the place that it names has a title."""
-    shown = target
+    text = target
     if role in ("pep", "rfc"):
         number, _, place = target.partition("#")
         return f"{role.upper()} {number}{f', {place}' if place else ''}"
     if target.startswith("~"):
-        shown = re.split(r"[.:]", target[1:])[-1]
-    shown = shown.lstrip(".~")
-    return f"{shown}()" if role in _CALLED and not shown.endswith(")") else shown
+        text = re.split(r"[.:]", target[1:])[-1]
+    text = text.lstrip(".~")
+    return f"{text}()" if role in _CALLED and not text.endswith(")") else text
 
 
 def _enumerator(number: int, kind: str) -> str:

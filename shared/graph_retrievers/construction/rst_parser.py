@@ -168,12 +168,12 @@ class _Inliner(states.Inliner):
         self.primary = self.context.domain
 
     def parse(self, text: str, lineno: int, memo: Any, parent: Any) -> Any:
-        found, messages = [], []
+        elements, messages = [], []
         for piece in _pieces(text):
-            more, told = super().parse(piece, lineno, memo, parent)
-            found += more
-            messages += told
-        return found, messages
+            more_elements, more_messages = super().parse(piece, lineno, memo, parent)
+            elements += more_elements
+            messages += more_messages
+        return elements, messages
 
     def problematic(self, text: str, rawsource: str, message: Any) -> Any:
         # Without a number by which the message leads to it; hundreds of thousands of them take long.
@@ -184,11 +184,11 @@ class _Inliner(states.Inliner):
         raw = unescape(text, True)
         if name in self.raw:
             return [], []
-        given = _EXPLICIT.match(raw)
-        shown, target = (given[1], given[2]) if given else (raw, raw)
-        plain = " ".join(shown.replace("\\", "").split())
+        match = _EXPLICIT.match(raw)
+        title, target = (match[1], match[2]) if match else (raw, raw)
+        plain = " ".join(title.replace("\\", "").split())
         node = RoleNode(rawsource, plain)
-        node["role"], node["target"], node["given"] = name, " ".join(target.split()), given is not None
+        node["role"], node["target"], node["given"] = name, " ".join(target.split()), match is not None
         node["context"] = self.context
         return [node], []
 
@@ -208,102 +208,102 @@ class _Loose(_State):
 
     def directive(self, match: Any, **presets: Any) -> Any:
         lineno = self.state_machine.abs_line_number()
-        indented, _, offset, finish = self.state_machine.get_first_known_indented(match.end(), strip_top=0)
-        found = _directive(match.group(1).lower(), indented, offset, lineno, presets.get("alt", ""))
-        return self.read(found), finish or self.state_machine.is_next_line_blank()
+        block, _, offset, finish = self.state_machine.get_first_known_indented(match.end(), strip_top=0)
+        directive = _directive(match.group(1).lower(), block, offset, lineno, presets.get("alt", ""))
+        return self.read(directive), finish or self.state_machine.is_next_line_blank()
 
-    def read(self, found: Directive) -> list[Any]:
+    def read(self, directive: Directive) -> list[Any]:
         """Return the elements of a directive."""
-        domain, _, name = found.name.partition(":")
+        domain, _, name = directive.name.partition(":")
         if domain not in _DOMAINS:
-            domain, name = "", found.name
-        known = getattr(self, f"read_{name.replace('-', '_')}", None)
-        if found.name in _NOTHING:
+            domain, name = "", directive.name
+        handler = getattr(self, f"read_{name.replace('-', '_')}", None)
+        if directive.name in _NOTHING:
             return []
         if name in _CODE:
-            return self.code(found)
-        if found.name in _TITLES:
-            return self.box(found, _TITLES[found.name], [*found.arguments])
-        if found.name in _VERSIONS:
-            version, _, rest = found.argument.partition(" ")
-            if found.name == "deprecated-removed":
-                removed, _, rest = rest.partition(" ")
-                version = f"{version}, to be removed in {removed}"
-            return self.box(found, "", [f"{_VERSIONS[found.name]} {version}: {rest}".rstrip(": ")])
-        if known is not None and (not domain or name in ("module", "currentmodule")):
-            return known(found)
-        return self.described(found, domain, name)
+            return self.code(directive)
+        if directive.name in _TITLES:
+            return self.box(directive, _TITLES[directive.name], [*directive.arguments])
+        if directive.name in _VERSIONS:
+            version, _, rest = directive.argument.partition(" ")
+            if directive.name == "deprecated-removed":
+                removal, _, rest = rest.partition(" ")
+                version = f"{version}, to be removed in {removal}"
+            return self.box(directive, "", [f"{_VERSIONS[directive.name]} {version}: {rest}".rstrip(": ")])
+        if handler is not None and (not domain or name in ("module", "currentmodule")):
+            return handler(directive)
+        return self.described(directive, domain, name)
 
     # What a directive holds
 
-    def nested(self, found: Directive, sections: bool = False) -> list[Any]:
+    def nested(self, directive: Directive, sections: bool = False) -> list[Any]:
         parent = nodes.container()
         parent.document = self.document
-        if found.content:
-            self.nested_parse(found.content, found.offset, parent, match_titles=sections)
+        if directive.content:
+            self.nested_parse(directive.content, directive.offset, parent, match_titles=sections)
         return parent.children
 
     def inline(self, text: str, lineno: int) -> list[Any]:
-        found, messages = self.inliner.parse(text, lineno, self.memo, self.parent)
-        return found
+        elements, messages = self.inliner.parse(text, lineno, self.memo, self.parent)
+        return elements
 
     def paragraph_of(self, text: str, lineno: int) -> Any:
         return nodes.paragraph(text, "", *self.inline(text, lineno))
 
-    def box(self, found: Directive, title: str, first: Sequence[str] = (), sections: bool = False) -> list[Any]:
-        box = BoxNode(title=title, label=found.options.get("name", ""), leads=bool(title))
+    def box(self, directive: Directive, title: str, first: Sequence[str] = (), sections: bool = False) -> list[Any]:
+        box = BoxNode(title=title, label=directive.options.get("name", ""), leads=bool(title))
         if title:
-            box += nodes.rubric(title, "", *self.inline(title, found.lineno))
+            box += nodes.rubric(title, "", *self.inline(title, directive.lineno))
         if any(first):
-            box += self.paragraph_of("\n".join(first), found.lineno)
-        box += self.nested(found, sections)
+            box += self.paragraph_of("\n".join(first), directive.lineno)
+        box += self.nested(directive, sections)
         return [box]
 
-    def code(self, found: Directive) -> list[Any]:
+    def code(self, directive: Directive) -> list[Any]:
         # Those that code-block and the like have is a language; of others it is the first line.
-        first = found.arguments if found.name in ("math", "productionlist", "prompt") else []
-        text = "\n".join([*first, *([""] if first and found.content else []), *found.content])
-        box = BoxNode(title="", label=found.options.get("name", ""), leads=False)
-        if caption := found.options.get("caption", ""):
+        first = directive.arguments if directive.name in ("math", "productionlist", "prompt") else []
+        text = "\n".join([*first, *([""] if first and directive.content else []), *directive.content])
+        box = BoxNode(title="", label=directive.options.get("name", ""), leads=False)
+        if caption := directive.options.get("caption", ""):
             box["title"] = caption
-            box += nodes.rubric(caption, "", *self.inline(caption, found.lineno))
+            box += nodes.rubric(caption, "", *self.inline(caption, directive.lineno))
         if text.strip():
             box += nodes.literal_block(text, text)
-        if found.name == "productionlist":
+        if directive.name == "productionlist":
             names = re.findall(r"^\s*`?([\w.-]+)`?\s*:", text, re.MULTILINE)
             box["names_"] = [Name("token", name) for name in names]
         return [box]
 
-    def described(self, found: Directive, domain: str, name: str) -> list[Any]:
+    def described(self, directive: Directive, domain: str, name: str) -> list[Any]:
         """Return what a directive describes: functions, classes and settings by their signatures, or a piece of text."""
         context = self.inliner.context
-        if name == "class" and not domain and not found.content and re.fullmatch(r"[a-z][\w -]*", found.argument):
+        if name == "class" and not domain and not directive.content and re.fullmatch(r"[a-z][\w -]*", directive.argument):
             # It names the style of what follows.
             return []
         auto = _AUTO.match(name)
         kind = auto[1] if auto else name
         domain = domain or ("py" if auto else context.domain if context.domain != "py" or name in _PYTHON else "std")
         inner = context
-        for signature in _signatures(found.arguments):
-            described = _described(kind, domain, signature, context, auto is not None)
-            found.names += described
-            if domain == "py" and described and kind in ("class", "exception", "protocol", "type"):
-                inner = context._replace(class_=described[0].name.removeprefix(f"{context.module}."))
-        if domain == "rst" and kind == "directive" and found.names:
-            inner = context._replace(class_=found.names[0].name)
+        for signature in _signatures(directive.arguments):
+            names = _described(kind, domain, signature, context, auto is not None)
+            directive.names += names
+            if domain == "py" and names and kind in ("class", "exception", "protocol", "type"):
+                inner = context._replace(class_=names[0].name.removeprefix(f"{context.module}."))
+        if domain == "rst" and kind == "directive" and directive.names:
+            inner = context._replace(class_=directive.names[0].name)
         if kind == "module" and domain == "py":
-            inner = context._replace(module=found.argument, class_="")
-        if {"noindex", "no-index"} & found.options.keys():
+            inner = context._replace(module=directive.argument, class_="")
+        if {"noindex", "no-index"} & directive.options.keys():
             # It is described somewhere else too.
-            found.names = []
-        node = DefinitionNode(names_=found.names, label=found.options.get("name", ""), link=_card_link(found.options))
-        for signature in _signatures(found.arguments):
+            directive.names = []
+        node = DefinitionNode(names_=directive.names, label=directive.options.get("name", ""), link=_card_link(directive.options))
+        for signature in _signatures(directive.arguments):
             # The stars of a signature, as in "f(*args)", are not emphasis.
-            plain = domain != "std" or name in ("option", "envvar", "describe", "object")
-            node += nodes.term(signature, "", *([nodes.Text(signature)] if plain else self.inline(signature, found.lineno)))
+            is_plain = domain != "std" or name in ("option", "envvar", "describe", "object")
+            node += nodes.term(signature, "", *([nodes.Text(signature)] if is_plain else self.inline(signature, directive.lineno)))
         self.inliner.context = inner
         try:
-            node += self.nested(found, sections=name in ("only", "ifconfig"))
+            node += self.nested(directive, sections=name in ("only", "ifconfig"))
         finally:
             # ".. currentmodule::" in it counts for what follows.
             module = context.module if kind == "module" else self.inliner.context.module
@@ -312,136 +312,138 @@ class _Loose(_State):
 
     # Directives of docutils and of Sphinx
 
-    def read_only(self, found: Directive) -> list[Any]:
-        return self.box(found, "", sections=True)
+    def read_only(self, directive: Directive) -> list[Any]:
+        return self.box(directive, "", sections=True)
 
     read_ifconfig = read_container = read_compound = read_epigraph = read_highlights = read_pull_quote = read_only
     read_hlist = read_acks = read_cssclass = read_tabs = read_tab_set = read_grid = read_only
 
-    def read_admonition(self, found: Directive) -> list[Any]:
-        return self.box(found, found.argument)
+    def read_admonition(self, directive: Directive) -> list[Any]:
+        return self.box(directive, directive.argument)
 
     read_topic = read_sidebar = read_rubric = read_centered = read_dropdown = read_admonition
 
-    def read_toctree(self, found: Directive) -> list[Any]:
+    def read_toctree(self, directive: Directive) -> list[Any]:
         entries = []
-        for line in [*found.arguments, *found.content]:
-            given = _EXPLICIT.match(line.strip())
-            target = (given[2] if given else line).strip()
+        for line in [*directive.arguments, *directive.content]:
+            match = _EXPLICIT.match(line.strip())
+            target = (match[2] if match else line).strip()
             if target and target != "self":
                 entries.append(target)
-        return [ContentsNode(entries=entries, glob="glob" in found.options)]
+        return [ContentsNode(entries=entries, glob="glob" in directive.options)]
 
-    def read_autosummary(self, found: Directive) -> list[Any]:
-        held = []
-        for line in found.content:
+    def read_autosummary(self, directive: Directive) -> list[Any]:
+        paragraphs = []
+        for line in directive.content:
             if line.strip():
                 name = RoleNode("", line.strip().lstrip("~!"), role="obj", target=line.strip(), given=False)
                 name["context"] = self.inliner.context
-                held.append(nodes.paragraph("", "", name))
-        return held
+                paragraphs.append(nodes.paragraph("", "", name))
+        return paragraphs
 
-    def read_include(self, found: Directive) -> list[Any]:
-        return [ContentsNode(included=found.argument, entries=[])]
+    def read_include(self, directive: Directive) -> list[Any]:
+        return [ContentsNode(included=directive.argument, entries=[])]
 
     read_literalinclude = read_include
 
-    def read_module(self, found: Directive) -> list[Any]:
-        self.inliner.context = self.inliner.context._replace(module=found.argument, class_="")
-        held = self.nested(found)
-        name = Name("py", found.argument)
-        return [DefinitionNode(names_=[name], label="", link=None), *held]
+    def read_module(self, directive: Directive) -> list[Any]:
+        self.inliner.context = self.inliner.context._replace(module=directive.argument, class_="")
+        elements = self.nested(directive)
+        name = Name("py", directive.argument)
+        return [DefinitionNode(names_=[name], label="", link=None), *elements]
 
-    def read_currentmodule(self, found: Directive) -> list[Any]:
-        module = "" if found.argument == "None" else found.argument
+    def read_currentmodule(self, directive: Directive) -> list[Any]:
+        module = "" if directive.argument == "None" else directive.argument
         self.inliner.context = self.inliner.context._replace(module=module)
         return []
 
-    def read_program(self, found: Directive) -> list[Any]:
-        program = "" if found.argument == "None" else "-".join(found.argument.split())
+    def read_program(self, directive: Directive) -> list[Any]:
+        program = "" if directive.argument == "None" else "-".join(directive.argument.split())
         self.inliner.context = self.inliner.context._replace(program=program)
         return []
 
-    def read_default_domain(self, found: Directive) -> list[Any]:
-        self.inliner.context = self.inliner.context._replace(domain=found.argument.lower() or self.inliner.primary)
+    def read_default_domain(self, directive: Directive) -> list[Any]:
+        self.inliner.context = self.inliner.context._replace(domain=directive.argument.lower() or self.inliner.primary)
         return []
 
-    def read_default_role(self, found: Directive) -> list[Any]:
-        self.inliner.default = found.argument
+    def read_default_role(self, directive: Directive) -> list[Any]:
+        self.inliner.default = directive.argument
         return []
 
-    def read_role(self, found: Directive) -> list[Any]:
-        name, _, base = found.argument.partition("(")
+    def read_role(self, directive: Directive) -> list[Any]:
+        name, _, base = directive.argument.partition("(")
         if base.strip(" )").lower() == "raw":
             self.inliner.raw.add(name.strip())
         return []
 
-    def read_parsed_literal(self, found: Directive) -> list[Any]:
-        text = "\n".join([*found.arguments, *found.content])
-        return [nodes.literal_block(text, "", *self.inline(text, found.lineno))]
+    def read_parsed_literal(self, directive: Directive) -> list[Any]:
+        text = "\n".join([*directive.arguments, *directive.content])
+        return [nodes.literal_block(text, "", *self.inline(text, directive.lineno))]
 
-    def read_image(self, found: Directive) -> list[Any]:
-        options = found.options
-        image = nodes.image(alt=options.get("alt", "") or found.alt)
+    def read_image(self, directive: Directive) -> list[Any]:
+        options = directive.options
+        image = nodes.image(alt=options.get("alt", "") or directive.alt)
         target = options.get("target", "")
         if not target:
             return [image]
-        named = {"refname": nodes.fully_normalize_name(target[:-1].strip("`"))} if target.endswith("_") else {"refuri": target}
-        return [nodes.reference("", "", image, **named)]
+        attributes = {"refname": nodes.fully_normalize_name(target[:-1].strip("`"))} if target.endswith("_") else {"refuri": target}
+        return [nodes.reference("", "", image, **attributes)]
 
-    def read_figure(self, found: Directive) -> list[Any]:
-        held = self.nested(found)
-        caption = held[0].astext() if held and isinstance(held[0], nodes.paragraph) else ""
-        box = BoxNode(title=caption, label=found.options.get("name", ""), leads=False)
-        box += nodes.paragraph("", "", *self.read_image(found))
-        box += held
+    def read_figure(self, directive: Directive) -> list[Any]:
+        elements = self.nested(directive)
+        caption = elements[0].astext() if elements and isinstance(elements[0], nodes.paragraph) else ""
+        box = BoxNode(title=caption, label=directive.options.get("name", ""), leads=False)
+        box += nodes.paragraph("", "", *self.read_image(directive))
+        box += elements
         return [box]
 
-    def read_replace(self, found: Directive) -> list[Any]:
-        return self.inline("\n".join([*found.arguments, *found.content]), found.lineno)
+    def read_replace(self, directive: Directive) -> list[Any]:
+        return self.inline("\n".join([*directive.arguments, *directive.content]), directive.lineno)
 
-    def read_unicode(self, found: Directive) -> list[Any]:
-        codes = found.argument.partition(".. ")[0].split()
+    def read_unicode(self, directive: Directive) -> list[Any]:
+        codes = directive.argument.partition(".. ")[0].split()
         return [nodes.Text("".join(map(_character, codes)))]
 
-    def read_table(self, found: Directive) -> list[Any]:
-        return self.box(found, found.argument)
+    def read_table(self, directive: Directive) -> list[Any]:
+        return self.box(directive, directive.argument)
 
-    def read_list_table(self, found: Directive) -> list[Any]:
+    def read_list_table(self, directive: Directive) -> list[Any]:
         rows = [
             [list(cell.children) for cell in inner.children]
-            for listed in self.nested(found)
-            for item in listed.children
+            for bullet_list in self.nested(directive)
+            for item in bullet_list.children
             for inner in item.children
             if isinstance(inner, nodes.bullet_list)
         ]
-        return self.rows(found, rows, _number(found.options.get("header-rows", "0")))
+        return self.rows(directive, rows, _number(directive.options.get("header-rows", "0")))
 
     read_flat_table = read_list_table
 
-    def read_csv_table(self, found: Directive) -> list[Any]:
-        delimiter = {"tab": "\t", "space": " "}.get(given := found.options.get("delim", ","), given[:1] or ",")
-        count = _number(found.options.get("header-rows", "0"))
-        header = [found.options["header"]] if found.options.get("header") else []
+    def read_csv_table(self, directive: Directive) -> list[Any]:
+        delimiter = {"tab": "\t", "space": " "}.get(
+            delimiter_name := directive.options.get("delim", ","), delimiter_name[:1] or ","
+        )
+        count = _number(directive.options.get("header-rows", "0"))
+        header = [directive.options["header"]] if directive.options.get("header") else []
         # A quoted cell may go over lines; csv refuses cells of more than 131,072 characters, which lines are not.
-        lines = [line + "\n" for line in [*header, *found.content]]
+        lines = [line + "\n" for line in [*header, *directive.content]]
         try:
             cells = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
         except csv.Error:
             cells = [[line] for line in lines]
-        rows = [[[self.paragraph_of(cell.strip(), found.lineno)] for cell in row] for row in cells if row]
-        return self.rows(found, rows, count + len(header))
+        rows = [[[self.paragraph_of(cell.strip(), directive.lineno)] for cell in row] for row in cells if row]
+        return self.rows(directive, rows, count + len(header))
 
-    def rows(self, found: Directive, rows: Sequence[Sequence[Sequence[Any]]], header: int) -> list[Any]:
-        box = self.box(_without_content(found), found.argument)[0]
+    def rows(self, directive: Directive, rows: Sequence[Sequence[Sequence[Any]]], header: int) -> list[Any]:
+        box = self.box(_without_content(directive), directive.argument)[0]
         table = RowsNode(header=header)
         for row in rows:
             table += nodes.row("", *(nodes.entry("", *cell) for cell in row))
         box += table
         return [box]
 
-    def read_glossary(self, found: Directive) -> list[Any]:
-        lines, held = found.content, []
+    def read_glossary(self, directive: Directive) -> list[Any]:
+        lines, elements = directive.content, []
         place = 0
         while place < len(lines):
             begin = place
@@ -453,15 +455,15 @@ class _Loose(_State):
                 place += 1
             block = StringList(lines[begin:place], "")
             block.trim_left(min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0))
-            entry = _without_content(found)
+            entry = _without_content(directive)
             entry.content = block
             node = DefinitionNode(names_=[Name("term", term) for term in terms], label="", link=None)
             for term in terms:
-                node += nodes.term(term, "", *self.inline(term, found.lineno))
+                node += nodes.term(term, "", *self.inline(term, directive.lineno))
             node += self.nested(entry)
             if terms or block:
-                held.append(node)
-        return held
+                elements.append(node)
+        return elements
 
     # Names that docutils gives other directives of its own
     read_function = read_class = None
@@ -502,10 +504,10 @@ def _directive(name: str, block: Any, offset: int, lineno: int, alt: str) -> Dir
     options: dict[str, str] = {}
     last = ""
     for line in lines[first:end]:
-        found = _OPTION.match(line.strip()) if not line[:1].isspace() else None
-        if found:
-            last = found[1].strip().lower()
-            options[last] = (found[2] or "").strip()
+        match = _OPTION.match(line.strip()) if not line[:1].isspace() else None
+        if match:
+            last = match[1].strip().lower()
+            options[last] = (match[2] or "").strip()
         else:
             options[last] = f"{options[last]} {line.strip()}".strip() if last in options else line.strip()
     begin = end
@@ -516,38 +518,38 @@ def _directive(name: str, block: Any, offset: int, lineno: int, alt: str) -> Dir
     return Directive(name, arguments, options, content, offset + begin, lineno, alt)
 
 
-def _without_content(found: Directive) -> Directive:
-    return Directive(found.name, [], found.options, [], found.offset, found.lineno)
+def _without_content(directive: Directive) -> Directive:
+    return Directive(directive.name, [], directive.options, [], directive.offset, directive.lineno)
 
 
 def _signatures(arguments: Sequence[str]) -> list[str]:
     """Return the signatures in the argument of a directive: one for each line, unless that ends with a backslash."""
-    joined = "\n".join(arguments).replace("\\\n", " ")
-    return [" ".join(line.split()) for line in joined.split("\n") if line.strip()]
+    text = "\n".join(arguments).replace("\\\n", " ")
+    return [" ".join(line.split()) for line in text.split("\n") if line.strip()]
 
 
 def _described(kind: str, domain: str, signature: str, context: Context, auto: bool) -> list[Name]:
     """Return the names that a signature defines."""
     if domain == "py":
-        found = _SIMPLE_NAME.search(re.sub(r"^(?:(?:class|async|static|classmethod|abstract|final)\s+)*@?", "", signature))
-        name = found[0].strip(".") if found else ""
+        match = _SIMPLE_NAME.search(re.sub(r"^(?:(?:class|async|static|classmethod|abstract|final)\s+)*@?", "", signature))
+        name = match[0].strip(".") if match else ""
         name = name.replace("::", ".")
         inside = context.class_ and not name.startswith(f"{context.class_}.") and kind != "module"
-        full = f"{context.class_}.{name}" if inside else name
-        known = not context.module or full.startswith(f"{context.module}.") or kind == "module"
-        return [Name("py", full if known else f"{context.module}.{full}", auto)] if name else []
+        full_name = f"{context.class_}.{name}" if inside else name
+        is_full = not context.module or full_name.startswith(f"{context.module}.") or kind == "module"
+        return [Name("py", full_name if is_full else f"{context.module}.{full_name}", auto)] if name else []
     if domain in ("c", "cpp"):
         head = signature.partition("(")[0] if not signature.startswith("(") else signature
         words = re.findall(r"[\w:.]+", head)
         return [Name(domain, words[-1])] if words else []
     if domain == "rst":
         # Directives are named ".. name:: argument", roles ":name:".
-        found = re.search(r"[^\W_][\w.+-]*(?::[\w.+-]+)*", signature)
+        match = re.search(r"[^\W_][\w.+-]*(?::[\w.+-]+)*", signature)
         around = f"{context.class_}:" if kind == "directive:option" and context.class_ else ""
-        return [Name("rst-role" if kind == "role" else domain, f"{around}{found[0]}")] if found else []
+        return [Name("rst-role" if kind == "role" else domain, f"{around}{match[0]}")] if match else []
     if domain == "js":
-        found = re.search(r"[\w.$]+", signature)
-        return [Name(domain, found[0])] if found else []
+        match = re.search(r"[\w.$]+", signature)
+        return [Name(domain, match[0])] if match else []
     if kind == "option":
         options = [re.split(r"[ =\[<]", option.strip())[0] for option in signature.split(", ")]
         return [Name("option", f"{context.program} {option}".strip()) for option in options if option]
@@ -564,10 +566,10 @@ def _card_link(options: Mapping[str, str]) -> tuple[str, str] | None:
 
 def _character(code: str) -> str:
     """Return a character by its number, such as "0xA9" or "U+2014", or a text as it is."""
-    found = re.fullmatch(r"(?:0x|x|\\x|U\+?|u|\\u)([0-9a-fA-F]+)|&#x([0-9a-fA-F]+);|(\d+)", code)
-    if not found:
+    match = re.fullmatch(r"(?:0x|x|\\x|U\+?|u|\\u)([0-9a-fA-F]+)|&#x([0-9a-fA-F]+);|(\d+)", code)
+    if not match:
         return code
-    number = int(found[3]) if found[3] else int(found[1] or found[2], 16)
+    number = int(match[3]) if match[3] else int(match[1] or match[2], 16)
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else code
 
 

@@ -101,56 +101,56 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
      (('Looms', 'Cards'), ('cards',), 1, 20), (('Looms', 'Cards'), ('cards',), 2, 40)]
     """
     positive("max_tokens", max_tokens)
-    joined: list[_Section] = []
+    merged_sections: list[_Section] = []
     sections = _sections(page)
-    for section, following in zip_longest(sections, sections[1:]):
-        if following is not None and not section.tokens and section.beside(following):
+    for section, next_section in zip_longest(sections, sections[1:]):
+        if next_section is not None and not section.tokens and section.beside(next_section):
             # Headings in a row share the text below them, as signatures of one function do.
-            following.lead(section)
+            next_section.lead(section)
         else:
-            _join(joined, section, heads=following is not None and _within(following.path, section.path))
-    return [chunk for section in joined for chunk in _chunks(section, max_tokens)]
+            _join(merged_sections, section, heads=next_section is not None and _within(next_section.path, section.path))
+    return [chunk for section in merged_sections for chunk in _chunks(section, max_tokens)]
 
 
 def _sections(page: Page) -> list[_Section]:
     """Return the sections of a page, each with its own blocks only, in order."""
     sections: list[_Section] = []
-    around: list[tuple[int, int, str]] = []
+    parents: list[tuple[int, int, str]] = []
     heads = next((block.text for block in page.blocks if block.level), "")
-    named = page.stated and page.title.casefold() != heads.casefold()
+    has_title = page.stated and page.title.casefold() != heads.casefold()
     for block in page.blocks:
         if block.level:
             # Level 0 for the first heading of the page, so that all others are below it.
-            level = block.level if sections or named else 0
-            while around and around[-1][0] >= level:
-                around.pop()
-            around.append((level, len(sections), block.text))
+            level = block.level if sections or has_title else 0
+            while parents and parents[-1][0] >= level:
+                parents.pop()
+            parents.append((level, len(sections), block.text))
         if block.level or not sections:
-            path, names = tuple(number for _, number, _ in around), tuple(text for *_, text in around)
+            path, names = tuple(number for _, number, _ in parents), tuple(text for *_, text in parents)
             heading = _Heading(path, names, block.anchors[-1] if block.anchors else "")
             sections.append(_Section(path, [heading] if block.level else []))
         sections[-1].add(block)
     return sections
 
 
-def _join(joined: list[_Section], section: _Section, heads: bool) -> None:
+def _join(sections: list[_Section], section: _Section, heads: bool) -> None:
     """Add a section to those before it, or join it with the last one; `heads`: its first subsection follows."""
-    last = joined[-1] if joined else None
-    short = section.tokens < _SHORT and not heads
+    last = sections[-1] if sections else None
+    is_short = section.tokens < _SHORT and not heads
     if last is not None and not section.tokens and not heads:
         # A heading without text is not a chunk.
         last.take(section)
     elif last is not None and last.tokens < _SHORT and _within(section.path, last.path):
         last.path = section.path
         last.take(section)
-    elif last is not None and short and _within(section.path, last.path):
+    elif last is not None and is_short and _within(section.path, last.path):
         last.take(section)
-    elif last is not None and short and last.tokens < _SHORT:
-        shared = sum(map(eq, last.path, section.path))
-        last.path = last.path[:shared]
+    elif last is not None and is_short and last.tokens < _SHORT:
+        depth = sum(map(eq, last.path, section.path))
+        last.path = last.path[:depth]
         last.take(section)
     else:
-        joined.append(section)
+        sections.append(section)
 
 
 def _within(path: tuple[int, ...], outer: tuple[int, ...]) -> bool:
@@ -158,8 +158,8 @@ def _within(path: tuple[int, ...], outer: tuple[int, ...]) -> bool:
 
 
 def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
-    own = {heading.path: heading.anchor for heading in section.headings}
-    following = iter(section.headings)
+    anchors_by_path = {heading.path: heading.anchor for heading in section.headings}
+    next_headings = iter(section.headings)
     heading = _Heading()
     counts: Counter[tuple[int, ...]] = Counter()
     # What follows a heading or a term, in its chunk and in the next one, is about it.
@@ -167,27 +167,27 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
     term: tuple[str, ...] = ()
     for blocks in _parts(section.blocks, max_tokens):
         anchors = [*around, *term]
-        begun: list[_Heading] = []
+        headings: list[_Heading] = []
         tokens: Counter[_Heading] = Counter()
         for block in blocks:
             anchors += block.anchors
             if block.level:
-                heading = next(following)
-                begun.append(heading)
+                heading = next(next_headings)
+                headings.append(heading)
                 around, term = block.anchors[-_REPEATED:], ()
             else:
                 tokens[heading] += block.tokens
                 term = block.anchors[-_REPEATED:] if block.leads else term
-        path, names = _covering(tokens or Counter(begun))
-        first = next((len(other.path) for other in begun if _within(path, other.path)), len(path))
-        shown = blocks[1:] if blocks[0].level and blocks[0].text in names else blocks
+        path, names = _covering(tokens or Counter(headings))
+        first = next((len(other.path) for other in headings if _within(path, other.path)), len(path))
+        text_blocks = blocks[1:] if blocks[0].level and blocks[0].text in names else blocks
         links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
-        linked = tuple(dict.fromkeys(pair for block in blocks for pair in block.linked))
+        field_links = tuple(dict.fromkeys(pair for block in blocks for pair in block.linked))
         counts[path] += 1
         titles = () if _Heading() in tokens else names[max(first, 1) - 1 :]
-        text, source = text_and_source(shown, _repeated(blocks[0], max_tokens))
-        anchor, printed = own.get(path, ""), blocks[0].page
-        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, anchor, counts[path], titles, source, linked, printed)
+        text, source = text_and_source(text_blocks, _repeated(blocks[0], max_tokens))
+        anchor, page = anchors_by_path.get(path, ""), blocks[0].page
+        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, anchor, counts[path], titles, source, field_links, page)
 
 
 def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -198,15 +198,15 @@ def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[st
     """
     headings = list(tokens)
     first, last = headings[0], headings[-1]
-    shared = sum(1 for _ in takewhile(bool, map(eq, first.path, last.path)))
-    best = first.path[:shared], first.names[:shared]
-    total = left = sum(tokens.values())
+    depth = sum(1 for _ in takewhile(bool, map(eq, first.path, last.path)))
+    best = first.path[:depth], first.names[:depth]
+    total = rest = sum(tokens.values())
     for heading, count in tokens.items():
         # A section that contains the last one contains all behind itself, and is within those before it.
-        if not _within(last.path, heading.path) or 2 * left < total:
+        if not _within(last.path, heading.path) or 2 * rest < total:
             break
         best = heading.path, heading.names
-        left -= count
+        rest -= count
     return best
 
 
@@ -236,20 +236,20 @@ def _parts(blocks: Sequence[Block], max_tokens: int) -> Iterator[list[Block]]:
     for block in blocks:
         pieces += _pieces(block, max_tokens, before if before <= max_tokens // 4 else 0)
         before = before + block.tokens if _introduces(block) and not block.level else 0
-    left = sum(piece.tokens for piece in pieces)
-    target = left / max(1, math.ceil(left / max_tokens))
+    rest = sum(piece.tokens for piece in pieces)
+    target = rest / max(1, math.ceil(rest / max_tokens))
     part: list[Block] = []
-    held = 0
+    size = 0
     for group, more in _groups(pieces, max_tokens):
         # A short rest stays with what is before it.
-        full = held + more / 2 > target and left > target / 3
-        if part and (held + more > max_tokens or full):
+        is_full = size + more / 2 > target and rest > target / 3
+        if part and (size + more > max_tokens or is_full):
             yield part
             part = []
         if not part:
-            held = estimate_tokens(_repeated(group[0], max_tokens))
+            size = estimate_tokens(_repeated(group[0], max_tokens))
         part += group
-        held, left = held + more, left - more
+        size, rest = size + more, rest - more
     if part:
         yield part
 
@@ -287,13 +287,13 @@ def _pieces(block: Block, max_tokens: int, before: int) -> Iterator[Block]:
     header = estimate_tokens(block.header) if len(block.header) <= 8 * max_tokens else max_tokens
     room = max_tokens - (header if 2 * header <= max_tokens else 0)
     pieces: list[list[str]] = [[]]
-    held = before
+    size = before
     for unit, tokens in _units(block.text, room - before, _ROW if block.header else _PROSE):
-        if held + tokens > room:
+        if size + tokens > room:
             pieces.append([])
-            held = 0
+            size = 0
         pieces[-1].append(unit)
-        held += tokens
+        size += tokens
     for place, units in enumerate(pieces):
         text = "".join(units).rstrip()
         yield replace(block, text=text, source=None) if place == 0 else Block(text, header=block.header, page=block.page)

@@ -29,16 +29,16 @@ def published(root: Path, pages: Mapping[str, Page]) -> Published:
     The site is ``site_url`` of ``mkdocs.yml`` in the folder or next to it, else the ``base`` that at least half of the pages
     have, and more pages than any other ``base``. An address that several pages state is ignored.
     """
-    told = Counter(page.address for page in pages.values())
-    stated = {page.address: name for name, page in pages.items() if page.address and told[page.address] == 1}
+    address_counts = Counter(page.address for page in pages.values())
+    pages_by_address = {page.address: name for name, page in pages.items() if page.address and address_counts[page.address] == 1}
     bases = Counter(page.base for page in pages.values() if page.base).most_common(2)
-    agreed = [base for base, count in bases if 2 * count >= len(pages)]
-    return Published(_mkdocs(root) or (agreed[0] if len(agreed) == 1 else ""), stated)
+    common_bases = [base for base, count in bases if 2 * count >= len(pages)]
+    return Published(_mkdocs(root) or (common_bases[0] if len(common_bases) == 1 else ""), pages_by_address)
 
 
 def _mkdocs(root: Path) -> str:
     for folder in (root, root.resolve().parent):
         settings = folder / "mkdocs.yml"
-        if settings.is_file() and (found := _SITE_URL.search(settings.read_text(encoding="utf-8", errors="replace")[:_MANY])):
-            return found[1]
+        if settings.is_file() and (match := _SITE_URL.search(settings.read_text(encoding="utf-8", errors="replace")[:_MANY])):
+            return match[1]
     return ""

@@ -19,8 +19,8 @@ def slug(heading: str) -> str:
     """
     # Some scripts write vowels as marks.
     lowered = composed(heading.strip()).lower()
-    kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
-    return kept.replace(" ", "-")
+    text = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
+    return text.replace(" ", "-")
 
 
 def bare(heading: str) -> str:
@@ -40,5 +40,5 @@ def own_anchor(heading: str) -> tuple[str, str]:
     >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
     (('Cards', 'holes'), ('Cards', ''))
     """
-    found = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
-    return (heading[: found.start()].rstrip("# \t"), found[1]) if found else (heading, "")
+    match = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
+    return (heading[: match.start()].rstrip("# \t"), match[1]) if match else (heading, "")

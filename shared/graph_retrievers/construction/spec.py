@@ -42,14 +42,14 @@ class CorpusNodes:
 
     def pages(self, addresses: Iterable[str]) -> PageOrder:
         """Return the chunks of each page in order, without nodes that have children; `addresses` has the page of each node."""
-        held = ("" if row in self.parents else address for row, address in enumerate(addresses))
-        return page_order(held, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
+        page_addresses = ("" if row in self.parents else address for row, address in enumerate(addresses))
+        return page_order(page_addresses, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
 
     def known(self, edges: Iterable[tuple[str, str, str]]) -> FoundEdges:
         """Return the edges whose two ends are nodes, and the number of the others."""
-        listed = list(edges)
-        kept = [edge for edge in listed if edge[0] in self.rows and edge[1] in self.rows]
-        return FoundEdges(kept, len(listed) - len(kept))
+        all_edges = list(edges)
+        inner_edges = [edge for edge in all_edges if edge[0] in self.rows and edge[1] in self.rows]
+        return FoundEdges(inner_edges, len(all_edges) - len(inner_edges))
 
 
 class FoundEdges(NamedTuple):

@@ -73,9 +73,9 @@ class DocumentStructure(EdgeSpec):
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         pages = corpus.pages(page_address(node.metadata, fields) for node in corpus.nodes)
         if not pages.rows:
-            wanted = " or ".join(map(repr, fields))
+            names = " or ".join(map(repr, fields))
             raise NothingToReadError(
-                f"No node has the metadata field {wanted}, which says from what page a chunk is; put the address of the page "
+                f"No node has the metadata field {names}, which says from what page a chunk is; put the address of the page "
                 "there, or name the field in DocumentStructure(url_field=...)."
             )
         if pages.unknown and not self._warned:
@@ -95,9 +95,9 @@ class DocumentStructure(EdgeSpec):
                 node, path = corpus.nodes[row], heading_path(corpus.nodes[row])
                 if path and (outer := sections.added(path, row)) is not None:
                     edges.append((corpus.nodes[outer].id, node.id, "contains"))
-                before = corpus.nodes[rows[place - 1]] if place else None
-                if before is not None and (self.parts or not path or path != heading_path(before)):
-                    edges.append((before.id, node.id, "next"))
+                previous = corpus.nodes[rows[place - 1]] if place else None
+                if previous is not None and (self.parts or not path or path != heading_path(previous)):
+                    edges.append((previous.id, node.id, "next"))
         return FoundEdges(edges)
 
 

@@ -34,22 +34,22 @@ def title_lines(text: str, alone: bool) -> int:
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
     """
-    first, *others = text.split("\n")
-    line = first.rstrip()
+    first_line, *lines = text.split("\n")
+    line = first_line.rstrip()
     begins = line[:1].isalnum() or line[:1] in _OPENING
     if not begins or _SET_OFF.match(line) or len(line) > _LONGEST or line.endswith(_CLOSING) or "://" in line:
         return 0
     if not any(map(str.isalpha, line)):
         return 0
-    if not others:
+    if not lines:
         return 0 if alone else 1
-    if _UNDERLINE.fullmatch(others[0]):
+    if _UNDERLINE.fullmatch(lines[0]):
         return 2
-    following = others[0].split()[0]
-    room = len(line) + 1 + len(following) <= max(map(len, (line, *others)))
-    header = _FIELD.match(line) and _FIELD.match(others[0])
-    capital = line.isupper() and not others[0].isupper()
-    return int(bool(_SET_OFF.match(others[0])) or capital or (room and not following[0].islower() and not header))
+    word = lines[0].split()[0]
+    has_room = len(line) + 1 + len(word) <= max(map(len, (line, *lines)))
+    header = _FIELD.match(line) and _FIELD.match(lines[0])
+    capital = line.isupper() and not lines[0].isupper()
+    return int(bool(_SET_OFF.match(lines[0])) or capital or (has_room and not word[0].islower() and not header))
 
 
 def file_title(path: str | PurePath) -> str:
@@ -74,5 +74,5 @@ def file_spellings(path: str) -> Sequence[str]:
     words = title.split()
     small, capital = [word.lower() for word in words], [word[0].upper() + word[1:] for word in words]
     forms = (words, small, [*capital[:1], *small[1:]], capital)
-    written = [joint.join(form) for joint in (" ", "-") for form in forms]
-    return list(dict.fromkeys([*written, _file_name(PurePath(path))]))
+    spellings = [joint.join(form) for joint in (" ", "-") for form in forms]
+    return list(dict.fromkeys([*spellings, _file_name(PurePath(path))]))

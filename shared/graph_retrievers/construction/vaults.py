@@ -53,14 +53,14 @@ def vault_kind(texts: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]
     journals = [path for path in paths if _JOURNAL.search(path) and "_" in path and _day(note_name(path))]
     if journals and (pages or len(journals) == len(paths)):
         return LOGSEQ
-    told = [_marks(text, (fields or {}).get(path, {})) for path, text in texts.items()]
-    if not texts or 2 * sum("id" in marks and "title" in marks for marks in told) < len(texts):
+    mark_sets = [_marks(text, (fields or {}).get(path, {})) for path, text in texts.items()]
+    if not texts or 2 * sum("id" in marks and "title" in marks for marks in mark_sets) < len(texts):
         return ""
     names = {note_name(path).casefold() for path in paths}
     halves = [half for text in texts.values() for half in _HALVES.findall(text)]
     first, second = ((sum(half[place].strip().casefold() in names for half in halves)) for place in (0, 1))
-    own = 2 * sum("desc" in marks for marks in told) >= len(texts) or 4 * len(parents(paths)) >= len(texts)
-    return DENDRON if second > first or (own and second == first) else ""
+    has_marks = 2 * sum("desc" in marks for marks in mark_sets) >= len(texts) or 4 * len(parents(paths)) >= len(texts)
+    return DENDRON if second > first or (has_marks and second == first) else ""
 
 
 def _marks(text: str, fields: Mapping[str, Any]) -> set[str]:
@@ -107,17 +107,17 @@ def names_of_notes(kind: str, fields: Mapping[str, Mapping[str, Any]]) -> dict[s
     if kind != LOGSEQ:
         return {}
     names: dict[str, str] = {}
-    others: dict[str, str] = {}
-    for path, held in fields.items():
-        if title := str(held.get("title") or "").strip():
+    alias_paths: dict[str, str] = {}
+    for path, properties in fields.items():
+        if title := str(properties.get("title") or "").strip():
             names.setdefault(title, path)
         names.setdefault(logseq_name(path), path)
         day = _day(note_name(path)) if _JOURNAL.search(path.replace("\\", "/")) else None
-        aliases = [part.strip() for name in names_of(held) for part in (name, *name.split(","))]
+        aliases = [part.strip() for name in names_of(properties) for part in (name, *name.split(","))]
         for name in [*aliases, *(day_names(day) if day else ())]:
-            others.setdefault(name, path)
+            alias_paths.setdefault(name, path)
     # A page comes before another that has its name as an alias.
-    return names | {name: path for name, path in others.items() if name not in names}
+    return names | {name: path for name, path in alias_paths.items() if name not in names}
 
 
 def is_block_id(name: str) -> bool:
@@ -139,14 +139,14 @@ def day_names(day: date) -> Sequence[str]:
     month, weekday = _MONTHS[day.month - 1], _DAYS[day.weekday()]
     year, plain = f"{day.year:04}", [f"{day.year:04}", f"{day.month:02}", f"{day.day:02}"]
     numbers = [mark.join(part) for mark in ("-", "/", ".", "_") for part in (plain, plain[::-1], [*plain[1:], plain[0]])]
-    said = [
+    texts = [
         f"{month[:3]} {number}, {year}",
         f"{month} {number}, {year}",
         f"{number} {month[:3]} {year}",
         f"{number} {month} {year}",
     ]
     days = [f"{name}, {text}" for name in (weekday[:3], weekday) for text in numbers]
-    return [*said, *numbers, "".join(plain), f"{numbers[0]} {weekday}", "{}年{}月{}日".format(*plain), *days]
+    return [*texts, *numbers, "".join(plain), f"{numbers[0]} {weekday}", "{}年{}月{}日".format(*plain), *days]
 
 
 def parents(paths: Iterable[str]) -> dict[str, str]:
@@ -155,17 +155,17 @@ def parents(paths: Iterable[str]) -> dict[str, str]:
     >>> parents(["v/tool.md", "v/tool.loom.card.md", "v/root.md"])
     {'v/tool.loom.card.md': 'v/tool.md'}
     """
-    known: dict[tuple[str, str], str] = {}
+    paths_by_name: dict[tuple[str, str], str] = {}
     for path in paths:
-        known.setdefault(_place(path), path)
-    found = {}
-    for (folder, name), path in known.items():
+        paths_by_name.setdefault(_place(path), path)
+    parent_paths = {}
+    for (folder, name), path in paths_by_name.items():
         above = name.rpartition(".")[0]
-        while above and (folder, above) not in known:
+        while above and (folder, above) not in paths_by_name:
             above = above.rpartition(".")[0]
         if above:
-            found[path] = known[folder, above]
-    return found
+            parent_paths[path] = paths_by_name[folder, above]
+    return parent_paths
 
 
 def _place(path: str) -> tuple[str, str]:
@@ -173,8 +173,8 @@ def _place(path: str) -> tuple[str, str]:
 
 
 def _day(name: str) -> date | None:
-    found = _DATE.fullmatch(name)
+    match = _DATE.fullmatch(name)
     try:
-        return date(*map(int, found.groups())) if found else None
+        return date(*map(int, match.groups())) if match else None
     except ValueError:
         return None

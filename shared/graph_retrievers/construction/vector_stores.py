@@ -41,9 +41,9 @@ def chroma_records(get: Callable[..., Any]) -> list[tuple[str, str, dict[str, An
 
     A vector is None if there is none; InvalidArgumentError if a record has no text.
     """
-    found = get(include=["embeddings", "documents", "metadatas"])
-    ids = list(found["ids"])
-    columns = [found.get(name) for name in ("documents", "metadatas", "embeddings")]
+    response = get(include=["embeddings", "documents", "metadatas"])
+    ids = list(response["ids"])
+    columns = [response.get(name) for name in ("documents", "metadatas", "embeddings")]
     texts, metadatas, vectors = ([None] * len(ids) if column is None else column for column in columns)
     records = list(zip(ids, texts, metadatas, vectors, strict=True))
     for name, text, _, _ in records:
@@ -63,17 +63,17 @@ def vector_table(names: Sequence[Any], vectors: Iterable[Any]) -> np.ndarray:
     rows = list(vectors)
     if len(rows) != len(names):
         raise DimensionMismatchError(f"The store gave {len(rows)} vectors for {len(names)} documents; expected one for each.")
-    made: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     for name, row in zip(names, rows, strict=True):
         if row is None or np.size(row) == 0:
             raise InvalidVectorError(f"Document {name!r} of the store has no vector; add it to the store again, or delete it.")
-        made.append(np.asarray(row, dtype=np.float32).reshape(-1))
-        if made[-1].size != made[0].size:
+        arrays.append(np.asarray(row, dtype=np.float32).reshape(-1))
+        if arrays[-1].size != arrays[0].size:
             raise DimensionMismatchError(
-                f"Document {name!r} of the store has a vector of {made[-1].size} dimensions, the first one has {made[0].size}; "
+                f"Document {name!r} of the store has a vector of {arrays[-1].size} dimensions, the first one has {arrays[0].size}; "
                 "embed all documents with one model."
             )
-    return np.stack(made)
+    return np.stack(arrays)
 
 
 def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -> str | None:
@@ -127,15 +127,15 @@ def chroma_metric(collection: Any) -> str | None:
     """Return the metric of a collection of Chroma, None if it does not state it; by default, a new one compares by L2."""
     space = (getattr(collection, "metadata", None) or {}).get("hnsw:space")
     for name in ("configuration_json", "configuration"):
-        held = getattr(collection, name, None)
-        parts = [held.get(part) for part in ("hnsw", "spann")] if isinstance(held, Mapping) else []
+        settings = getattr(collection, name, None)
+        parts = [settings.get(part) for part in ("hnsw", "spann")] if isinstance(settings, Mapping) else []
         space = space or next((part["space"] for part in parts if isinstance(part, Mapping) and part.get("space")), None)
     return None if space is None else _NAMES.get(str(space).lower(), str(space))
 
 
 def qdrant_metric(client: Any, collection: str) -> str | None:
     """Return the metric of the dense vectors of a collection of Qdrant, None if it has several that differ, or none."""
-    kept = client.get_collection(collection).config.params.vectors
-    distances = {part.distance for part in (kept.values() if isinstance(kept, Mapping) else [kept]) if part is not None}
+    params = client.get_collection(collection).config.params.vectors
+    distances = {part.distance for part in (params.values() if isinstance(params, Mapping) else [params]) if part is not None}
     name = str(getattr(next(iter(distances)), "value", "")).lower() if len(distances) == 1 else None
     return None if name is None else _NAMES.get(name, name)

@@ -40,7 +40,7 @@ class WikiLink(NamedTuple):
     embeds: bool
 
 
-def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
+def wiki_link(match: re.Match[str], kind: str = "") -> WikiLink | None:
     """Return the link of a match of :data:`WIKI_LINK`, None for one that names nothing; `kind` is the kind of the notes.
 
     Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, and ``page=3``
@@ -52,20 +52,20 @@ def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
     '[[tool.loom.cards]]'
     """
     # In tables, the bar is escaped.
-    target, shown = found[2].removesuffix("\\"), (found[3] or "").strip()
-    if kind == DENDRON and shown:
-        target, shown = shown, target.strip()
+    target, text = match[2].removesuffix("\\"), (match[3] or "").strip()
+    if kind == DENDRON and text:
+        target, text = text, target.strip()
     page, _, place = target.strip().partition("#")
     page, place = page.strip(), _RANGE.sub("", place) if kind == DENDRON else place
     parts = [part.strip() for part in place.split("#") if part.strip()]
     if not page and not parts:
         return None
-    printed = _PRINTED.match(parts[-1]) if parts else None
-    block = printed[0] if printed else parts[-1] if parts and parts[-1].startswith("^") else ""
+    page_match = _PRINTED.match(parts[-1]) if parts else None
+    block = page_match[0] if page_match else parts[-1] if parts and parts[-1].startswith("^") else ""
     fragment = block or "#".join(filter(None, map(slug, parts)))
-    named = [page, printed[0] if printed else "" if block else parts[-1] if parts else ""]
+    names = [page, page_match[0] if page_match else "" if block else parts[-1] if parts else ""]
     return WikiLink(
-        f"[[{page}#{fragment}]]" if fragment else f"[[{page}]]", shown or " > ".join(filter(None, named)), bool(found[1])
+        f"[[{page}#{fragment}]]" if fragment else f"[[{page}]]", text or " > ".join(filter(None, names)), bool(match[1])
     )
 
 
@@ -76,8 +76,8 @@ def link_of_address(address: str) -> str:
     if address.startswith("%5B%5B") and address.endswith("%5D%5D"):
         from urllib.parse import unquote
 
-        found = WIKI_LINK.fullmatch(unquote(address))
-        link = wiki_link(found) if found else None
+        match = WIKI_LINK.fullmatch(unquote(address))
+        link = wiki_link(match) if match else None
         return link.address if link else address
     return address
 

@@ -136,9 +136,9 @@ class Candidates:
         """
         (scores,) = _fitting("rescored", len(self), scores=scores)
         by = order(scores, groups=groups)
-        found = self.taken(by)
-        found.scores = falling(scores[by], groups)
-        return found
+        candidates = self.taken(by)
+        candidates.scores = falling(scores[by], groups)
+        return candidates
 
     def apart(self, count: int, size: int) -> list[Candidates]:
         """Return the candidates of each of `count` questions from those of all, whose nodes are numbered as by ``Questions``."""
@@ -155,10 +155,10 @@ class Candidates:
     @classmethod
     def of_each(cls, parts: Sequence[Candidates], size: int) -> Candidates:
         """Return the candidates of several questions as one list, whose nodes are numbered as by ``Questions``."""
-        found = concatenated(parts)
+        candidates = concatenated(parts)
         shift = np.repeat(np.arange(len(parts)) * size, [len(part) for part in parts])
-        trails = np.where(found.trails < 0, -1, found.trails + shift[:, None])
-        return replace(found, nodes=found.nodes + shift, trails=trails)
+        trails = np.where(candidates.trails < 0, -1, candidates.trails + shift[:, None])
+        return replace(candidates, nodes=candidates.nodes + shift, trails=trails)
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
@@ -202,10 +202,10 @@ class Candidates:
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
         return concatenated([self, other.taken(fresh)])
 
-    def followed_by(self, *others: Candidates) -> Candidates:
+    def followed_by(self, *lists: Candidates) -> Candidates:
         """Return these candidates, followed by the new ones of each of the others, whose scores are no higher than those above."""
-        found = reduce(Candidates.joined, others, self)
-        return replace(found, scores=falling(found.scores))
+        candidates = reduce(Candidates.joined, lists, self)
+        return replace(candidates, scores=falling(candidates.scores))
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
@@ -235,10 +235,10 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
 
 def _beside(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
     """Return the values beside the nodes of each of some candidates with a name, all equally wide; pads where nothing does."""
-    held = [part.beside.get(name) for part in parts]
-    width = max(column.shape[1:] for column in held if column is not None)
+    columns = [part.beside.get(name) for part in parts]
+    width = max(column.shape[1:] for column in columns if column is not None)
     tables = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
-    for table, column in zip(tables, held, strict=True):
+    for table, column in zip(tables, columns, strict=True):
         if column is not None:
             table[(slice(None), *map(slice, column.shape[1:]))] = column
     return tables
@@ -258,8 +258,8 @@ def _numbered(part: Candidates, operators: tuple[str, ...]) -> np.ndarray:
 
 def _together(parts: Sequence[Any]) -> Any:
     """Return the chains, or the facts, of all that have some, each once."""
-    told = [part for part in parts if part is not None]
-    return reduce(lambda left, right: left.append(right), told) if told else None
+    values = [part for part in parts if part is not None]
+    return reduce(lambda left, right: left.append(right), values) if values else None
 
 
 def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
@@ -278,9 +278,9 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarra
     by = descending(scores, groups)
     run = runs(scores[by], None if groups is None else groups[by])
     if run is not None:
-        tied = np.flatnonzero(np.bincount(run)[run] > 1)
-        own = by[tied]
-        by[tied] = own[np.lexsort((own, run[tied]) if nodes is None else (own, nodes[own], run[tied]))]
+        ties = np.flatnonzero(np.bincount(run)[run] > 1)
+        places = by[ties]
+        by[ties] = places[np.lexsort((places, run[ties]) if nodes is None else (places, nodes[places], run[ties]))]
     return by
 
 
@@ -327,11 +327,11 @@ def _begun(values: np.ndarray, least: np.ndarray) -> np.ndarray:
     first = np.zeros(len(values) + 1, bool)
     first[[0, -1]] = True
     while True:
-        found = first.copy()
-        found[after[first]] = True
-        if (found == first).all():
+        mask = first.copy()
+        mask[after[first]] = True
+        if (mask == first).all():
             return first[:-1]
-        first, after = found, after[after]
+        first, after = mask, after[after]
 
 
 def falling(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
@@ -343,8 +343,8 @@ def falling(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
         return scores
     scores = scores.copy()
     for group in np.unique(groups[1:][rises]):
-        own = slice(*np.searchsorted(groups, [group, group + 1]))
-        scores[own] = np.minimum.accumulate(scores[own])
+        part = slice(*np.searchsorted(groups, [group, group + 1]))
+        scores[part] = np.minimum.accumulate(scores[part])
     return scores
 
 
@@ -428,7 +428,7 @@ def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np
     return by[np.unique(groups[by], return_index=True)[1]]
 
 
-def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:
+def replaced(candidates: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:
     """Return the candidates with those at ascending places, shape [n], ordered by new scores; the others keep their places.
 
     The others get the score of the one above, so that scores descend.
@@ -438,12 +438,12 @@ def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candi
     array([7, 2, 4])
     """
     places, scores = _fitting("replaced", _count(places), places=places, scores=scores)
-    _check_places("replaced", places, found)
-    by, taken, above = order(scores), np.arange(len(found)), np.zeros(len(found), np.int64)
-    taken[places] = places[by]
+    _check_places("replaced", places, candidates)
+    by, sequence, above = order(scores), np.arange(len(candidates)), np.zeros(len(candidates), np.int64)
+    sequence[places] = places[by]
     # Among the places that are ordered anew, the last up to each.
     above[places[1:]] = 1
-    return replace(found.taken(taken), scores=falling(scores[by][np.cumsum(above)]))
+    return replace(candidates.taken(sequence), scores=falling(scores[by][np.cumsum(above)]))
 
 
 def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
@@ -470,10 +470,10 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
     """
     _check_before("found_by", before)
     nodes, scores, parents = _fitting("found_by", _count(nodes), nodes=nodes, scores=scores, parents=parents)
-    operators, own = _with(before.operators, name)
+    operators, number = _with(before.operators, name)
     place = places_of(before.nodes, nodes)
-    known = (parents < 0) & (place >= 0)
-    origins = np.where(known, before.origins.take(place, mode="clip") if len(before) else own, own)
+    mask = (parents < 0) & (place >= 0)
+    origins = np.where(mask, before.origins.take(place, mode="clip") if len(before) else number, number)
     return Candidates(nodes, scores, followed(nodes, parents), origins, operators)
 
 
@@ -513,13 +513,13 @@ def reached(
     """
     place, nodes, scores = _fitting("reached", _count(nodes), place=place, nodes=nodes, scores=scores)
     _check_places("reached", place, before)
-    operators, own = _with(before.operators, name)
+    operators, number = _with(before.operators, name)
     trails = np.concatenate([before.trails[place], nodes[:, None]], 1)
     steps = None
     if before.relations is not None or relations is not None:
         (last,) = _fitting("reached", len(nodes), relations=np.full(len(nodes), -1) if relations is None else relations)
         steps = np.concatenate([before.steps()[place], last[:, None]], 1)
-    return Candidates(nodes, scores, trails, np.full(len(nodes), own), operators, steps)
+    return Candidates(nodes, scores, trails, np.full(len(nodes), number), operators, steps)
 
 
 def stacked(before: Candidates, origin: np.ndarray, steps: Any, scores: np.ndarray, name: str) -> Candidates:
@@ -530,7 +530,7 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Any, scores: np.ndarr
     """
     origin, scores = _fitting("stacked", _count(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
-    operators, own = _with(before.operators, name)
+    operators, number = _with(before.operators, name)
     table = steps if isinstance(steps, np.ndarray) and steps.ndim == 2 else padded(steps, least=0)
     most = table.shape[1]
     trails = np.pad(before.trails[origin], ((0, 0), (most, 0)), constant_values=-1)
@@ -538,13 +538,13 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Any, scores: np.ndarr
     if before.relations is not None:
         relations = np.pad(before.relations[origin], ((0, 0), (most, 0)), constant_values=-1)
     for column in table.T:
-        walked = np.flatnonzero(column >= 0)
-        trails[walked, :-1], trails[walked, -1] = trails[walked, 1:], column[walked]
+        rows = np.flatnonzero(column >= 0)
+        trails[rows, :-1], trails[rows, -1] = trails[rows, 1:], column[rows]
         if relations is not None:
-            relations[walked, :-1], relations[walked, -1] = relations[walked, 1:], -1
+            relations[rows, :-1], relations[rows, -1] = relations[rows, 1:], -1
     # Columns before the longest trail, but not those of the candidates.
     cut = int((trails[:, :most] < 0).all(0).sum()) if len(trails) else most
-    origins = np.where((table >= 0).any(1), own, before.origins[origin])
+    origins = np.where((table >= 0).any(1), number, before.origins[origin])
     return Candidates(trails[:, -1], scores, trails[:, cut:], origins, operators, None if relations is None else relations[:, cut:])
 
 
@@ -553,17 +553,17 @@ def _count(nodes: Any) -> int:
     return len(nodes) if hasattr(nodes, "__len__") else 0
 
 
-def _fitting(function: str, count: int, **given: Any) -> list[np.ndarray]:
+def _fitting(function: str, count: int, **values: Any) -> list[np.ndarray]:
     """Return what is given to a function as arrays; raise MisfitError unless each has `count` numbers, all but scores integers."""
     arrays = []
-    for name, value in given.items():
+    for name, value in values.items():
         array = value if type(value) is np.ndarray else _array(function, name, value)
         kinds, what = ("fiu", "numbers") if name == "scores" else ("iu", "integers")
         if not count and array.shape == (0,):
             array = array.astype(np.float64 if name == "scores" else np.int64)
         if array.shape != (count,) or array.dtype.kind not in kinds:
-            told = f"{name} of shape {array.shape}, {array.dtype}"
-            raise MisfitError(f"{function} was given {told}; expected {what} of shape ({count},), one for each node.")
+            description = f"{name} of shape {array.shape}, {array.dtype}"
+            raise MisfitError(f"{function} was given {description}; expected {what} of shape ({count},), one for each node.")
         arrays.append(array)
     return arrays
 
@@ -582,16 +582,16 @@ def _array(function: str, name: str, value: Any) -> np.ndarray:
 
 def _check_before(function: str, before: Any) -> None:
     if not isinstance(before, Candidates):
-        raise MisfitError(f"{function} was given candidates {shown(before)}; expected Candidates, such as `found`.")
+        raise MisfitError(f"{function} was given candidates {shown(before)}; expected Candidates, such as `candidates`.")
 
 
 def _check_places(function: str, place: np.ndarray, before: Candidates) -> None:
     _check_before(function, before)
     count = len(before)
-    wrong = place[(place < 0) | (place >= count)]
-    if len(wrong):
+    outside = place[(place < 0) | (place >= count)]
+    if len(outside):
         expected = f"places from 0 to {count - 1} in the candidates before, as `owner` of neighbours has them" if count else "none"
-        raise MisfitError(f"{function} was given place {wrong[0]}; expected {expected}. A place is not the row of a node.")
+        raise MisfitError(f"{function} was given place {outside[0]}; expected {expected}. A place is not the row of a node.")
 
 
 def _with(operators: tuple[str, ...], name: str) -> tuple[tuple[str, ...], int]:

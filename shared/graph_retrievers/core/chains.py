@@ -47,12 +47,12 @@ class Chains:
     def append(self, other: Chains) -> Chains:
         """Return these chains, followed by the new ones of another; equal paths are one chain, even from several operators."""
         length = max(self.nodes.shape[1], other.nodes.shape[1])
-        mine, others = (
+        first, second = (
             np.pad(chains.nodes, ((0, 0), (0, length - chains.nodes.shape[1])), constant_values=-1) for chains in (self, other)
         )
-        held = set(map(tuple, mine.tolist()))
-        fresh = [row for row, path in enumerate(others.tolist()) if tuple(path) not in held]
-        nodes, scores = np.concatenate([mine, others[fresh]]), np.append(self.scores, other.scores[fresh])
+        paths = set(map(tuple, first.tolist()))
+        fresh = [row for row, path in enumerate(second.tolist()) if tuple(path) not in paths]
+        nodes, scores = np.concatenate([first, second[fresh]]), np.append(self.scores, other.scores[fresh])
         return replace(self, nodes=nodes, scores=scores)
 
 

@@ -59,7 +59,7 @@ _FIELDS: dict[str, tuple[frozenset[type], Callable[[Any], bool], str]] = {
 }
 
 
-def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request]:
+def check_requests(requests: Any, size: int | None, owner: str) -> Sequence[Request]:
     """Return the requests of an operator; raise InvalidArgumentError unless they are about rows below `size`, if that is known.
 
     Examples
@@ -72,9 +72,9 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
     Mine asked for Neighbors of row 9; expected rows from 0 to 2.
     """
     owner, most = owner or "A search", _ANY if size is None else size
-    if not isinstance(asked, tuple | list):
-        asked = (asked,)
-    for request in asked:
+    if not isinstance(requests, tuple | list):
+        requests = (requests,)
+    for request in requests:
         while isinstance(request, WithQuery):
             _check_fields(request, owner)
             request = request.request
@@ -96,9 +96,9 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             if isinstance(request, Relevance):
                 _check_beside(request, owner)
             elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and (row := _repeated(nodes)) is not None:
-                cure = "expected distinct rows, such as `found.nodes` or `np.unique(near.node)`"
+                cure = "expected distinct rows, such as `candidates.nodes` or `np.unique(near.node)`"
                 raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
-    return asked  # type: ignore[no-any-return]
+    return requests  # type: ignore[no-any-return]
 
 
 @cache
@@ -106,8 +106,8 @@ def _fields(kind: type[Request]) -> list[tuple[str, frozenset[type], Callable[[A
     """Return the fields of a kind of requests that are checked, and how."""
     if not is_dataclass(kind):
         return []
-    known = ((field.name, _FIELDS.get(field.name) or _FIELDS.get(str(field.type))) for field in fields(kind))
-    return [(name, *check) for name, check in known if check is not None]
+    checks = ((field.name, _FIELDS.get(field.name) or _FIELDS.get(str(field.type))) for field in fields(kind))
+    return [(name, *check) for name, check in checks if check is not None]
 
 
 def _check_fields(request: Request, owner: str) -> None:
@@ -115,33 +115,33 @@ def _check_fields(request: Request, owner: str) -> None:
     for name, types, fits, expected in _fields(type(request)):  # type: ignore[arg-type]
         value = getattr(request, name)
         if type(value) not in types and not fits(value):
-            told = f"{owner} asked for {type(request).__name__} {name if name == 'among' else f'with {name}'} {shown(value)}"
-            raise InvalidArgumentError(f"{told}; expected {expected}.")
+            message = f"{owner} asked for {type(request).__name__} {name if name == 'among' else f'with {name}'} {shown(value)}"
+            raise InvalidArgumentError(f"{message}; expected {expected}.")
 
 
 def _check_beside(request: Relevance, owner: str) -> None:
     """Raise InvalidArgumentError unless there is a text, and a row to mix, for each node, because those of others follow it."""
-    given, mix, count = request.texts, request.mix, len(request.nodes)
-    told = f"{owner} asked for Relevance of {count} nodes"
-    if given is not None and not (isinstance(given, list | tuple) and len(given) == count and _are_strings(tuple(given))):
-        raise InvalidArgumentError(f"{told} with texts {shown(given)}; expected a list of {count} strings, one for each node.")
+    texts, mix, count = request.texts, request.mix, len(request.nodes)
+    message = f"{owner} asked for Relevance of {count} nodes"
+    if texts is not None and not (isinstance(texts, list | tuple) and len(texts) == count and _are_strings(tuple(texts))):
+        raise InvalidArgumentError(f"{message} with texts {shown(texts)}; expected a list of {count} strings, one for each node.")
     if (
         mix is not None
         and not isinstance(mix, Mix)
         and not (isinstance(mix, np.ndarray) and mix.shape == (count, count) and mix.dtype == np.float32)
     ):
-        wrong = f"mix of shape {mix.shape}, {mix.dtype}" if isinstance(mix, np.ndarray) else f"mix {shown(mix)}"
-        raise InvalidArgumentError(f"{told} with {wrong}; expected a float32 array of shape ({count}, {count}).")
+        description = f"mix of shape {mix.shape}, {mix.dtype}" if isinstance(mix, np.ndarray) else f"mix {shown(mix)}"
+        raise InvalidArgumentError(f"{message} with {description}; expected a float32 array of shape ({count}, {count}).")
 
 
 def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
-    told = f"{owner} asked for {type(request).__name__} of"
+    message = f"{owner} asked for {type(request).__name__} of"
     if not isinstance(nodes, np.ndarray) or nodes.dtype.kind != "i" or nodes.ndim != 1:
-        given = f"nodes of shape {nodes.shape}, {nodes.dtype}" if isinstance(nodes, np.ndarray) else f"nodes {shown(nodes)}"
-        raise InvalidArgumentError(f"{told} {given}; expected a numpy array of rows: integers, shape [n].")
+        description = f"nodes of shape {nodes.shape}, {nodes.dtype}" if isinstance(nodes, np.ndarray) else f"nodes {shown(nodes)}"
+        raise InvalidArgumentError(f"{message} {description}; expected a numpy array of rows: integers, shape [n].")
     outside = nodes[(nodes < 0) | (nodes >= size)]
     if len(outside):
-        raise InvalidArgumentError(f"{told} row {outside[0]}; expected rows from 0 to {size - 1}.")
+        raise InvalidArgumentError(f"{message} row {outside[0]}; expected rows from 0 to {size - 1}.")
 
 
 def _repeated(nodes: np.ndarray) -> int | None:
@@ -152,14 +152,14 @@ def _repeated(nodes: np.ndarray) -> int | None:
     return next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
 
 
-def check_answers(found: Any, asked: Sequence[tuple[int, Request]]) -> None:
+def check_answers(answers: Any, requests: Sequence[tuple[int, Request]]) -> None:
     """Raise InvalidArgumentError unless each of the requests that are answered together has an answer."""
-    if not hasattr(found, "__len__") or len(found) != len(asked):
-        told = f"{type(asked[0][1]).__name__} was answered with {shown(found)} where {len(asked)} asked"
-        raise InvalidArgumentError(f"{told}; expected a list with an answer for each, in their order.")
+    if not hasattr(answers, "__len__") or len(answers) != len(requests):
+        message = f"{type(requests[0][1]).__name__} was answered with {shown(answers)} where {len(requests)} asked"
+        raise InvalidArgumentError(f"{message}; expected a list with an answer for each, in their order.")
 
 
-def check_candidates(found: Any, question: Question, owner: str) -> None:
+def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     """Raise InvalidArgumentError unless an operator's nodes are distinct, with valid scores, trails and other values.
 
     Examples
@@ -172,41 +172,41 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:
     ...     print(error)
-    Mine returned row 1 twice for one query; `found.joined(...)` keeps the first of each node (neighbours come once an owner).
+    Mine returned row 1 twice for one query; `candidates.joined(...)` keeps the first of each node (neighbours come once an owner).
     """
-    if not isinstance(found, Candidates):
-        raise InvalidArgumentError(f"{owner}.search returned {shown(found)}; expected Candidates.")
+    if not isinstance(candidates, Candidates):
+        raise InvalidArgumentError(f"{owner}.search returned {shown(candidates)}; expected Candidates.")
     size = question.size
-    nodes, scores, trails, relations = found.nodes, found.scores, found.trails, found.relations
+    nodes, scores, trails, relations = candidates.nodes, candidates.scores, candidates.trails, candidates.relations
     shapes = [None if array is None else getattr(array, "shape", type(array)) for array in (nodes, scores, trails, relations)]
-    count, length = len(found), trails.shape[-1] if getattr(trails, "ndim", 0) == 2 else 0
+    count, length = len(candidates), trails.shape[-1] if getattr(trails, "ndim", 0) == 2 else 0
     fits = (None, (count, max(length - 1, 0)))
     if shapes[:3] != [(count,), (count,), (count, length)] or shapes[3] not in fits or (count and not length):
-        given = f"nodes, scores, trails and relations of the shapes {shapes}"
-        raise InvalidArgumentError(f"{owner} returned {given}; expected [K], [K], [K, L] and [K, L - 1].")
-    for name, column in found.beside.items():
-        expected = (count, len(found.lists)) if name == "ranks" else (count, *column.shape[1:])
+        description = f"nodes, scores, trails and relations of the shapes {shapes}"
+        raise InvalidArgumentError(f"{owner} returned {description}; expected [K], [K], [K, L] and [K, L - 1].")
+    for name, column in candidates.beside.items():
+        expected = (count, len(candidates.lists)) if name == "ranks" else (count, *column.shape[1:])
         if column.shape != expected:
             raise InvalidArgumentError(f"{owner} returned {name} of the shape {column.shape}; expected {expected}.")
-    if found.chains is not None:
-        _check_list("chain", found.chains.nodes, found.chains.scores, -1, size, owner)
-    if found.facts is not None:
-        _check_list("fact", found.facts.rows, found.facts.scores, 0, question.edges, owner)
+    if candidates.chains is not None:
+        _check_list("chain", candidates.chains.nodes, candidates.chains.scores, -1, size, owner)
+    if candidates.facts is not None:
+        _check_list("fact", candidates.facts.rows, candidates.facts.scores, 0, question.edges, owner)
     if not count:
         return
     if nodes.dtype.kind != "i" or scores.dtype.kind not in "fi" or trails.dtype.kind != "i":
-        told = f"{nodes.dtype} rows, {scores.dtype} scores and {trails.dtype} trails"
-        raise InvalidArgumentError(f"{owner} returned {told}; expected integers, numbers and integers.")
+        description = f"{nodes.dtype} rows, {scores.dtype} scores and {trails.dtype} trails"
+        raise InvalidArgumentError(f"{owner} returned {description}; expected integers, numbers and integers.")
     # The largest of numbers is NaN where one of them is; as above, argmin and argmax are fast.
     largest, low, high = scores.item(scores.argmax()), trails.item(trails.argmin()), trails.item(trails.argmax())
     if low < -1 or high >= size or nodes.item(nodes.argmin()) < 0 or largest != largest:
-        wrong = (nodes < 0) | (nodes >= size) | np.isnan(scores)
-        told = f"row {nodes[wrong][0]} with score {scores[wrong][0]}" if wrong.any() else "a trail with a row outside the graph"
-        raise InvalidArgumentError(f"{owner} returned {told}; expected rows from 0 to {size - 1} and numbers.")
+        mask = (nodes < 0) | (nodes >= size) | np.isnan(scores)
+        description = f"row {nodes[mask][0]} with score {scores[mask][0]}" if mask.any() else "a trail with a row outside the graph"
+        raise InvalidArgumentError(f"{owner} returned {description}; expected rows from 0 to {size - 1} and numbers.")
     if np.count_nonzero(trails[:, -1] != nodes):
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if (twice := _repeated(nodes)) is not None:
-        cure = "`found.joined(...)` keeps the first of each node (neighbours come once an owner)"
+        cure = "`candidates.joined(...)` keeps the first of each node (neighbours come once an owner)"
         raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query; {cure}.")
 
 
@@ -221,9 +221,9 @@ def _check_list(what: str, rows: np.ndarray, scores: np.ndarray, least: int, siz
             f"{owner} returned {what}s of the kinds {[rows.dtype, scores.dtype]}; expected integers and floats."
         )
     outside = (rows < least) | (rows >= size)
-    wrong = np.flatnonzero((outside.any(1) if what == "chain" else outside) | np.isnan(scores))
-    if len(wrong):
-        line, score = np.atleast_1d(rows[wrong[0]]), scores[wrong[0]]
+    places = np.flatnonzero((outside.any(1) if what == "chain" else outside) | np.isnan(scores))
+    if len(places):
+        line, score = np.atleast_1d(rows[places[0]]), scores[places[0]]
         row = next((row for row in line.tolist() if not least <= row < size), line[0])
         expected = f"expected rows from {least} to {size - 1} and numbers"
         raise InvalidArgumentError(f"{owner} returned a {what} with row {row} and score {score}; {expected}.")

@@ -79,20 +79,20 @@ class Composite(Operator):
         """Return the parts joined by arrows."""
         return " -> ".join(operator.formula() for operator in self.operators)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Run the operators one after another, each on the results of the previous one."""
         for operator in self.operators:
-            found = yield from operator.stepped(question, found)
-        return found
+            candidates = yield from operator.stepped(question, candidates)
+        return candidates
 
-    def stepped(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def stepped(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what :meth:`search` returns; its operators already prune."""
-        return self.search(question, found)
+        return self.search(question, candidates)
 
     def __repr__(self) -> str:
         """Return the composition, one operator per line, with its own parameters at the end."""
-        own = super().__repr__()[len(type(self).__name__) + 1 : -1]
-        lines = [repr(operator) for operator in self.operators] + ([own] if own else [])
+        parameters = super().__repr__()[len(type(self).__name__) + 1 : -1]
+        lines = [repr(operator) for operator in self.operators] + ([parameters] if parameters else [])
         body = "".join(f"  {line},\n" for part in lines for line in [part.replace("\n", "\n  ")])
         return f"{type(self).__name__}(\n{body})"
 
@@ -140,24 +140,24 @@ class Loop(Pipeline):
         """Return the round in brackets with a star."""
         return f"({super().formula()})*"
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Repeat the round; of several questions, for those that go on."""
         size: Any = 0
         done = list[Candidates]()
         while True:
-            groups = question.owners(found.nodes)
-            before, size = size, len(found) if groups is None else np.bincount(groups, minlength=question.count)
-            ended = (size <= before) | (size >= self.budget)
+            groups = question.owners(candidates.nodes)
+            before, size = size, len(candidates) if groups is None else np.bincount(groups, minlength=question.count)
+            stop = (size <= before) | (size >= self.budget)
             if groups is None:
-                if ended:
-                    return found
+                if stop:
+                    return candidates
             else:
-                still = ~ended[groups]
-                done.append(found.taken(np.flatnonzero(~still)))
+                still = ~stop[groups]
+                done.append(candidates.taken(np.flatnonzero(~still)))
                 if not still.any():
                     return question.grouped(concatenated(done))
-                found = found.taken(np.flatnonzero(still))
-            found = yield from super().search(question, found)
+                candidates = candidates.taken(np.flatnonzero(still))
+            candidates = yield from super().search(question, candidates)
 
 
 class FirstStage(Composite):
@@ -182,12 +182,12 @@ class FirstStage(Composite):
         super().__init__(operator)
         self.depth = positive("depth", depth)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the results of the operator."""
         deeper = question.asking(max(question.k, self.depth))
-        found = yield from self.operators[0].stepped(deeper, found)  # type: ignore[attr-defined]
+        candidates = yield from self.operators[0].stepped(deeper, candidates)  # type: ignore[attr-defined]
         question.touched = deeper.touched
-        return found
+        return candidates
 
 
 class ReciprocalRankFusion(Composite):
@@ -239,19 +239,19 @@ class ReciprocalRankFusion(Composite):
 
     def used(self) -> list[tuple[Operator, float, str]]:
         """Return the operators that are searched, each with its weight and the name of its list."""
-        named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
-        return [(operator, weight, name) for operator, weight, name in named if weight > 0]
+        entries = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
+        return [(operator, weight, name) for operator, weight, name in entries if weight > 0]
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of all lists by fused score."""
-        used = self.used()
-        lists = yield from side_by_side([operator for operator, *_ in used], question, found)
+        entries = self.used()
+        lists = yield from side_by_side([operator for operator, *_ in entries], question, candidates)
         lists = [part.top(self.depth, question.owners(part.nodes)) for part in lists]
         parts = [
             weight * reciprocal_rank_parts(part, self.constant, question.owners(part.nodes))
-            for part, (_, weight, _) in zip(lists, used, strict=True)
+            for part, (_, weight, _) in zip(lists, entries, strict=True)
         ]
-        return fused(lists, parts, tuple(name for *_, name in used), question.owners)
+        return fused(lists, parts, tuple(name for *_, name in entries), question.owners)
 
 
 def _list_names(operators: Sequence[Operator]) -> list[str]:
@@ -295,7 +295,7 @@ class RoundRobin(Composite):
 
     formula = ReciprocalRankFusion.formula
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes and the facts of all lists in turns."""
-        lists = yield from side_by_side(self.operators, question, found)
-        return in_turns(lists, found)
+        lists = yield from side_by_side(self.operators, question, candidates)
+        return in_turns(lists, candidates)

@@ -105,9 +105,9 @@ def run(
     ...         self.number = number
     ...
     ...     @classmethod
-    ...     def together(cls, backend, asked):
-    ...         print("a call for", len(asked))
-    ...         return [2 * request.number for _, request in asked]
+    ...     def together(cls, backend, requests):
+    ...         print("a call for", len(requests))
+    ...         return [2 * request.number for _, request in requests]
     >>> def fourfold(number):
     ...     double = yield Double(number)
     ...     return (yield Double(double))
@@ -119,8 +119,8 @@ def run(
     results: list[Any] = [None] * len(algorithms)
     size = getattr(backend, "size", None)
     # What can continue, the next one last, each with the answer for which it waits.
-    numbered = zip(algorithms, range(len(algorithms)) if places is None else places, strict=True)
-    ready: list[tuple[_Task, Any]] = [(_Task(each, place, name, None, n), None) for n, (each, place) in enumerate(numbered)][::-1]
+    pairs = zip(algorithms, range(len(algorithms)) if places is None else places, strict=True)
+    ready: list[tuple[_Task, Any]] = [(_Task(each, place, name, None, n), None) for n, (each, place) in enumerate(pairs)][::-1]
     waiting, costly = list[_Waiting](), list[_Waiting]()
     # A loop, as an algorithm may run any number of others that ask for nothing.
     while ready or waiting or costly:
@@ -139,7 +139,7 @@ def run(
                 raise
         task, answer = ready.pop()
         try:
-            asked = task.algorithm.send(answer)
+            request = task.algorithm.send(answer)
         except StopIteration as stop:
             owner = task.owner
             if owner is None:
@@ -154,23 +154,23 @@ def run(
         except MisfitError as error:
             raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
         else:
-            if isinstance(asked, Named):
-                if not isinstance(asked.algorithm, Generator):
-                    raise _no_algorithm(asked.algorithm, f"by the name {asked.name!r}", "a generator", task.name)
+            if isinstance(request, Named):
+                if not isinstance(request.algorithm, Generator):
+                    raise _no_algorithm(request.algorithm, f"by the name {request.name!r}", "a generator", task.name)
                 task.results = None
-                ready.append((_Task(asked.algorithm, task.place, asked.name, task), None))
-            elif isinstance(asked, Parallel):
-                _check_algorithms(asked.algorithms, task.name)
-                task.missing = len(asked.algorithms)
+                ready.append((_Task(request.algorithm, task.place, request.name, task), None))
+            elif isinstance(request, Parallel):
+                _check_algorithms(request.algorithms, task.name)
+                task.missing = len(request.algorithms)
                 task.results = [None] * task.missing
-                each_of = [task.place] * task.missing if asked.places is None else asked.places
-                told = enumerate(zip(asked.algorithms, each_of, strict=True))
-                beside = [(_Task(each, place, task.name, task, n), None) for n, (each, place) in told]
+                task_places = [task.place] * task.missing if request.places is None else request.places
+                entries = enumerate(zip(request.algorithms, task_places, strict=True))
+                beside = [(_Task(each, place, task.name, task, n), None) for n, (each, place) in entries]
                 ready += reversed(beside) if beside else [(task, [])]
             else:
-                alone = isinstance(asked, Request)
+                alone = isinstance(request, Request)
                 rows = size if size is None or type(task.place) is int else size * len(task.place)
-                requests = check_requests((asked,) if alone else asked, rows, task.name)
+                requests = check_requests((request,) if alone else request, rows, task.name)
                 (costly if any(map(_COSTLY, requests)) else waiting).append((task, requests, alone))
     return results
 
@@ -179,38 +179,38 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
     """Return the algorithms of a step with the answers to their requests, the first one last; calls are added to the trace."""
     start, step = perf_counter(), trace[-1].step + 1 if trace else 1
     if (prepare := getattr(backend, "prepare", None)) is not None:
-        prepare([(task.place, request) for task, asked, _ in waiting for request in asked])
+        prepare([(task.place, request) for task, group, _ in waiting for request in group])
     answers: list[list[Any]] = []
     # For each request of a call: who asks, and where the answer belongs.
     calls: dict[Any, list[tuple[_Task, Request, list[Any], int]]] = {}
-    for task, asked, _ in waiting:
-        answers.append([None] * len(asked))
-        for slot, request in enumerate(asked):
+    for task, group, _ in waiting:
+        answers.append([None] * len(group))
+        for slot, request in enumerate(group):
             try:
                 key = type(task.place), request.key()
                 calls.setdefault(key, []).append((task, request, answers[-1], slot))
             except TypeError as error:
                 raise _unhashable(request, task.name, error) from error
     for call in calls.values():
-        requests, told = [(task.place, request) for task, request, *_ in call], len(trace or ())
+        requests, count = [(task.place, request) for task, request, *_ in call], len(trace or ())
         first, around = requests[0][1], traces.SURROUNDING
         with nullcontext() if around is None else around(first.asked.__name__) as tell:
-            found = type(first).together(backend, requests)
-            check_answers(found, requests)
-            if trace is not None and len(trace) > told:
+            results = type(first).together(backend, requests)
+            check_answers(results, requests)
+            if trace is not None and len(trace) > count:
                 # A separate search has recorded its requests; the calls after it are a later step.
                 step = trace[-1].step + 1
             elif trace is not None:
                 trace.append(_told(step, call, perf_counter() - start, size))
                 if tell is not None:
                     tell(trace[-1])
-                if (kept := RECORD.get()) is not None:
-                    record(kept, trace[-1], [request for _, request in requests], found, size, type(requests[0][0]) is not int)
+                if (log := RECORD.get()) is not None:
+                    record(log, trace[-1], [request for _, request in requests], results, size, type(requests[0][0]) is not int)
             start = perf_counter()
-        for (*_, own, slot), answer in zip(call, found, strict=True):
-            own[slot] = answer
-    asked_by = zip(waiting, answers, strict=True)
-    return [(task, own[0] if alone else tuple(own)) for (task, _, alone), own in asked_by][::-1]
+        for (*_, slots, slot), answer in zip(call, results, strict=True):
+            slots[slot] = answer
+    pairs = zip(waiting, answers, strict=True)
+    return [(task, slots[0] if alone else tuple(slots)) for (task, _, alone), slots in pairs][::-1]
 
 
 def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float, size: Any) -> Asked:
@@ -239,17 +239,17 @@ def _check_algorithms(algorithms: Any, owner: str) -> None:
             raise _no_algorithm(algorithm, "side by side", "a list of generators", owner)
 
 
-def _no_algorithm(given: Any, how: str, expected: str, owner: str) -> InvalidArgumentError:
-    told = f"{owner or 'A search'} runs {shown(given)} {how}; expected {expected}"
-    return InvalidArgumentError(f"{told}, such as `operator.stepped(question, found)` gives.")
+def _no_algorithm(value: Any, how: str, expected: str, owner: str) -> InvalidArgumentError:
+    message = f"{owner or 'A search'} runs {shown(value)} {how}; expected {expected}"
+    return InvalidArgumentError(f"{message}, such as `operator.stepped(question, candidates)` gives.")
 
 
 def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgumentError:
     """Return why requests cannot be distinguished from those with other keys."""
-    held = ", ".join(f"{name} {shown(getattr(request, name))}" for name in request.shared) or f"the key {shown(request.key())}"
-    told = f"{owner or 'A search'} asked for {type(request).__name__} with {held}"
+    values = ", ".join(f"{name} {shown(getattr(request, name))}" for name in request.shared) or f"the key {shown(request.key())}"
+    message = f"{owner or 'A search'} asked for {type(request).__name__} with {values}"
     why = f"requests that agree in them are answered together ({error})"
-    return InvalidArgumentError(f"{told}; expected hashable values, such as strings and tuples, as {why}.")
+    return InvalidArgumentError(f"{message}; expected hashable values, such as strings and tuples, as {why}.")
 
 
 def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Algorithm[T]:
@@ -264,12 +264,12 @@ def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Al
     answer = None
     while True:
         try:
-            asked = algorithm.send(answer)
+            request = algorithm.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        if isinstance(asked, Parallel):
-            answer = yield Parallel([changed(each, change) for each in asked.algorithms], asked.places)
-        elif isinstance(asked, Named):
-            answer = yield Named(asked.name, changed(asked.algorithm, change))
+        if isinstance(request, Parallel):
+            answer = yield Parallel([changed(each, change) for each in request.algorithms], request.places)
+        elif isinstance(request, Named):
+            answer = yield Named(request.name, changed(request.algorithm, change))
         else:
-            answer = yield change(asked) if isinstance(asked, Request) else tuple(map(change, asked))
+            answer = yield change(request) if isinstance(request, Request) else tuple(map(change, request))

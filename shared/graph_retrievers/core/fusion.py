@@ -19,17 +19,17 @@ _LAST = 1 << 48
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     """Return `weights` if they are `count` numbers, 0 or from 1e-30 to 1e30, not all 0; raise InvalidArgumentError otherwise."""
-    given = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
+    values = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
     # Products of larger or smaller weights would leave the range of single precision.
-    numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in given)
-    if len(given) != count or not numbers or not any(given):
+    numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in values)
+    if len(values) != count or not numbers or not any(values):
         raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {shown(weights)}.")
-    return given
+    return values
 
 
-def reciprocal_rank_parts(found: Candidates, constant: int, groups: np.ndarray | None = None) -> np.ndarray:
+def reciprocal_rank_parts(candidates: Candidates, constant: int, groups: np.ndarray | None = None) -> np.ndarray:
     """Return 1 / (c + r) for each place, with the rank r, from 1, in its group: float64, shape [K]."""
-    place = np.arange(len(found)) if groups is None else places_within(groups)
+    place = np.arange(len(candidates)) if groups is None else places_within(groups)
     return 1.0 / (float(constant) + 1 + place)
 
 
@@ -67,26 +67,26 @@ def fused(
     nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
     by = order(scores, groups=owners(nodes))  # of equal scores that of the lower row, as rows ascend
-    merged, nodes = everything.taken(turn[first[by]]), nodes[by]
-    context = merged.beside.get("context")
+    candidates, nodes = everything.taken(turn[first[by]]), nodes[by]
+    context = candidates.beside.get("context")
     if context is not None:
         for one in lists:
             place = places_of(one.nodes, nodes)
             bare = (context < 0).all(1) & (place >= 0)
-            told = one.beside.get("context")
-            if told is not None and bare.any():
+            column = one.beside.get("context")
+            if column is not None and bare.any():
                 context[bare] = -1
-                context[bare, : told.shape[1]] = told[place[bare]]
+                context[bare, : column.shape[1]] = column[place[bare]]
     if names:
-        merged.beside["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
-    merged.lists, merged.scores = names, falling(scores[by], owners(nodes))
-    return merged
+        candidates.beside["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
+    candidates.lists, candidates.scores = names, falling(scores[by], owners(nodes))
+    return candidates
 
 
-def _ranks(listed: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+def _ranks(rows: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     """Return the rank of each node, shape [K], from 1 in a list, or in its group of the list; 0 if it is not in the list."""
-    place = places_of(listed, nodes)
-    if groups is None or not len(listed):
+    place = places_of(rows, nodes)
+    if groups is None or not len(rows):
         return place + 1
     return np.where(place < 0, 0, places_within(groups)[place] + 1)
 
@@ -94,15 +94,15 @@ def _ranks(listed: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> 
 def in_turns(lists: Sequence[Candidates], before: Candidates) -> Candidates:
     """Return the nodes and the facts of lists in turns, and what was there before behind them."""
     rows = turns([*(part.nodes for part in lists), before.nodes], [*range(len(lists)), _LAST])
-    merged = concatenated([*lists, before]).taken(rows)
-    merged.scores = 1 / np.arange(1, len(merged) + 1)
-    told = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
-    if told:
-        order = [n if any(facts is part.facts for part in lists) else _LAST for n, facts in enumerate(told)]
-        listed = [facts.rows for facts in told]
-        rows = np.concatenate(listed)[turns(listed, order)]
-        merged.facts = Facts(rows, 1 / np.arange(1, len(rows) + 1), told[0].operator)
-    return merged
+    candidates = concatenated([*lists, before]).taken(rows)
+    candidates.scores = 1 / np.arange(1, len(candidates) + 1)
+    fact_lists = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
+    if fact_lists:
+        order = [n if any(facts is part.facts for part in lists) else _LAST for n, facts in enumerate(fact_lists)]
+        row_lists = [facts.rows for facts in fact_lists]
+        rows = np.concatenate(row_lists)[turns(row_lists, order)]
+        candidates.facts = Facts(rows, 1 / np.arange(1, len(rows) + 1), fact_lists[0].operator)
+    return candidates
 
 
 def turns(lists: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
@@ -118,6 +118,6 @@ def turns(lists: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
     turn = np.concatenate([np.arange(len(part)) * len(lists) + number for part, number in zip(lists, order, strict=True)])
     # Equal entries behind each other, in the order of the lists.
     by = np.argsort(values, kind="stable")
-    ordered = values[by]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(by)])
+    entries = values[by]
+    first = np.flatnonzero(np.append(True, entries[1:] != entries[:-1])[: len(by)])
     return by[first][np.argsort(np.minimum.reduceat(turn[by], first))] if len(by) else by

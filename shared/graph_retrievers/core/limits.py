@@ -61,16 +61,16 @@ def _reached(trace: Sequence[Any]) -> str:
     if not trace:
         return "no step of this batch was made"
     took: dict[tuple[str, str], tuple[float, int]] = {}
-    for asked in trace:
-        key = asked.request.__name__, " and ".join(asked.operators)
+    for call in trace:
+        key = call.request.__name__, " and ".join(call.operators)
         seconds, calls = took.get(key, (0.0, 0))
-        took[key] = seconds + asked.seconds, calls + 1
+        took[key] = seconds + call.seconds, calls + 1
     longest = sorted(took.items(), key=lambda item: -item[1][0])[:_TOLD]
-    told = "; ".join(
+    summary = "; ".join(
         f"{request} for {operator} {seconds:.3g} s{f' in {calls} calls' if calls > 1 else ''}"
         for (request, operator), (seconds, calls) in longest
     )
-    return f"step {trace[-1].step} was reached ({told})"
+    return f"step {trace[-1].step} was reached ({summary})"
 
 
 class _Gone:
@@ -124,8 +124,8 @@ def limit_over() -> Limit | None:
 
 def seconds_left() -> float | None:
     """Return the seconds until the first time limit is over, at least 0; None without one."""
-    left = [max(limit.left, 0.0) for limit in LIMITS.get() if isinstance(limit, TimeLimit)]
-    return min(left, default=None)
+    seconds = [max(limit.left, 0.0) for limit in LIMITS.get() if isinstance(limit, TimeLimit)]
+    return min(seconds, default=None)
 
 
 @contextmanager
@@ -175,7 +175,7 @@ async def within_limits(answer: Awaitable[T]) -> T:
         raise first.error(()) from None
 
 
-async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def in_thread(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Run a call in a thread and return its result; when the waiting task is cancelled, its searches end at their next step.
 
     What waits for another machine inside :func:`ended_by_caller` ends at once.
@@ -187,7 +187,7 @@ async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs)
 
     def run() -> T:
         with limited(gone):
-            return call(*arguments, **named)
+            return call(*arguments, **options)
 
     try:
         return await asyncio.to_thread(run)

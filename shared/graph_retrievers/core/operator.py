@@ -52,12 +52,12 @@ def kind_of(trace: Trace) -> OperatorKind | None:
     >>> kind_of(Trace([Asked(1, Neighbors, ("A",), 1, 4, 0.0), Asked(2, Similarity, ("A",), 1, 9, 0.0)]))
     <OperatorKind.VECTOR_GRAPH_SEARCH: 'O_vgs'>
     """
-    read = {asked.request.reads for asked in trace}
-    if "model" in read:
-        return OperatorKind.GRAPH_MODEL_SEARCH if "graph" in read else OperatorKind.MODEL_SEARCH
-    if "graph" in read:
-        return OperatorKind.VECTOR_GRAPH_SEARCH if "signals" in read else OperatorKind.GRAPH_SEARCH
-    return OperatorKind.VECTOR_SEARCH if "signals" in read else None
+    sources = {call.request.reads for call in trace}
+    if "model" in sources:
+        return OperatorKind.GRAPH_MODEL_SEARCH if "graph" in sources else OperatorKind.MODEL_SEARCH
+    if "graph" in sources:
+        return OperatorKind.VECTOR_GRAPH_SEARCH if "signals" in sources else OperatorKind.GRAPH_SEARCH
+    return OperatorKind.VECTOR_SEARCH if "signals" in sources else None
 
 
 class Operator(ABC):
@@ -107,9 +107,10 @@ class Operator(ABC):
     >>> class FirstNeighbors(Operator):
     ...     kind = OperatorKind.GRAPH_SEARCH
     ...
-    ...     def search(self, question, found):
-    ...         near = yield Neighbors(found.nodes[:1])
-    ...         return found.joined(reached(found, near.owner, near.node, np.zeros(len(near.node)), self.name))
+    ...     def search(self, question, candidates):
+    ...         near = yield Neighbors(candidates.nodes[:1])
+    ...         scores = np.zeros(len(near.node))
+    ...         return candidates.joined(reached(candidates, near.owner, near.node, scores, self.name))
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2")])
     >>> [hit.path.text for hit in Retriever(index, Pipeline(BM25Search(1), FirstNeighbors())).retrieve("loom", k=2)]
     ['0', '0 -> 2']
@@ -132,9 +133,9 @@ class Operator(ABC):
         kind = getattr(cls, "kind", None)
         # A class that does not define search yet is only a base of operators; a property may tell the kind.
         if not isinstance(kind, OperatorKind | property) and (kind is not None or cls.search is not Operator.search):
-            given = f"{cls.__name__} has " + ("no kind" if kind is None else f"the kind {shown(kind)}")
-            told = " (see its place in the taxonomy: search by vectors, graph, model, or two of them)"
-            raise InvalidArgumentError(f"{given}; set kind = OperatorKind.GRAPH_SEARCH or another OperatorKind{told}.")
+            message = f"{cls.__name__} has " + ("no kind" if kind is None else f"the kind {shown(kind)}")
+            hint = " (see its place in the taxonomy: search by vectors, graph, model, or two of them)"
+            raise InvalidArgumentError(f"{message}; set kind = OperatorKind.GRAPH_SEARCH or another OperatorKind{hint}.")
         if "__init__" in cls.__dict__:
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
@@ -145,21 +146,21 @@ class Operator(ABC):
             cls.batched = False
 
     @abstractmethod
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates] | Candidates:
-        """Return the candidates of one question, best first (the ranking function R); `found` has the previous operator's."""
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates] | Candidates:
+        """Return the candidates of one question, best first (the ranking function R); `candidates` has the previous operator's."""
 
     def prepare(self, index: Any) -> None:
         """Compute in advance what the first question needs; called for a retriever on a prepared index. By default nothing."""
         return
 
-    def stepped(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def stepped(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
 
         A list whose scores are not descending is sorted, unless the operator `appends`; equal scores keep their order. Chains and
         facts of earlier operators stay if the operator has none itself.
         """
         try:
-            after: Any = self.search(question, found)
+            after: Any = self.search(question, candidates)
         except MisfitError as error:
             raise InvalidArgumentError(f"{self.name}: {error}") from error
         if isinstance(after, Generator):
@@ -169,7 +170,7 @@ class Operator(ABC):
         rises = after.scores[1:] > after.scores[:-1]
         if not self.appends and np.count_nonzero(rises if groups is None else rises & (groups[1:] == groups[:-1])):
             after = after.rescored(after.scores, groups)
-        return after.top(self.k, groups).after(found)  # type: ignore[no-any-return]
+        return after.top(self.k, groups).after(candidates)  # type: ignore[no-any-return]
 
     @property
     def walks(self) -> bool:
@@ -212,22 +213,22 @@ class Operator(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Algorithm[list[Candidates]]:
+def side_by_side(operators: Sequence[Operator], question: Question, candidates: Candidates) -> Algorithm[list[Candidates]]:
     """Return what each operator keeps for a question; their notes are in the order of the operators."""
-    asked = [question.apart() for _ in operators]
-    lists = yield Parallel([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
-    for own in asked:
-        question.take(own)
+    questions = [question.apart() for _ in operators]
+    lists = yield Parallel([operator.stepped(part, candidates) for operator, part in zip(operators, questions, strict=True)])
+    for part in questions:
+        question.take(part)
     return lists  # type: ignore[no-any-return]
 
 
 def one_by_one(
-    questions: Questions, found: Candidates, search: Callable[[Question, Candidates], Algorithm[Candidates]]
+    questions: Questions, candidates: Candidates, search: Callable[[Question, Candidates], Algorithm[Candidates]]
 ) -> Algorithm[Candidates]:
     """Return what a search for one question finds for each of several, which run side by side."""
-    parts = found.apart(questions.count, questions.nodes)
-    asked = [each.hearing(heard, questions.k) for each, heard in zip(questions.each, questions.heard, strict=True)]
-    alone = [search(question, part) for question, part in zip(asked, parts, strict=True)]
+    parts = candidates.apart(questions.count, questions.nodes)
+    singles = [each.hearing(heard, questions.k) for each, heard in zip(questions.each, questions.heard, strict=True)]
+    alone = [search(question, part) for question, part in zip(singles, parts, strict=True)]
     lists = yield Parallel(alone, [question.place for question in questions.each])
     return Candidates.of_each(lists, questions.nodes)
 

@@ -107,10 +107,10 @@ class Question:
         """What a request adds notes to: :attr:`notes`, or for several questions those of each."""
         return self.notes
 
-    def grouped(self, found: Any) -> Any:
+    def grouped(self, candidates: Any) -> Any:
         """Return candidates with those of each question together, in their order."""
-        groups = self.owners(found.nodes)
-        return found if groups is None else found.taken(np.argsort(groups, kind="stable"))
+        groups = self.owners(candidates.nodes)
+        return candidates if groups is None else candidates.taken(np.argsort(groups, kind="stable"))
 
     def visited(self, nodes: np.ndarray) -> None:
         """Count the visited nodes, shape [n], of each question."""

@@ -55,17 +55,17 @@ def recorded() -> Iterator[list[StepResult]]:
     >>> found[0].asked.request.__name__, found[0].nodes.tolist()
     ('Nearest', [1])
     """
-    found: list[StepResult] = []
-    token = RECORD.set(found)
+    results: list[StepResult] = []
+    token = RECORD.set(results)
     try:
-        yield found
+        yield results
     finally:
         RECORD.reset(token)
 
 
 def record(
-    found: list[StepResult],
-    asked: Any,
+    results: list[StepResult],
+    call: Any,
     requests: Sequence[Request],
     answers: Sequence[Any],
     size: Any = None,
@@ -75,17 +75,17 @@ def record(
 
     `of_many` says whether several questions ask as one (:class:`~graph_retrievers.core.question.Questions`).
     """
-    told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
-    columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
+    rows = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
+    columns = [[part for part in column if part is not None] for column in zip(*rows, strict=True)]
     # A column is that of all requests of the call, or of none.
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
     nodes = _NONE if nodes is None else nodes
     if of_many:
         # As Questions number nodes.
         nodes, near = nodes % size, None if near is None else near % size
-    kept = nodes < (np.inf if size is None else size)
-    scores, near = (None if column is None else column[kept] for column in (scores, near))
-    found.append(StepResult(asked, nodes[kept], scores, near, requests))
+    mask = nodes < (np.inf if size is None else size)
+    scores, near = (None if column is None else column[mask] for column in (scores, near))
+    results.append(StepResult(call, nodes[mask], scores, near, requests))
 
 
 def own(request: Any) -> Request:

@@ -87,11 +87,11 @@ class Request:
         return type(self), self.__dict__.get("text") is None, *(getattr(self, name) for name in self.shared)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Any]]) -> Sequence[Any]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Any]]) -> Sequence[Any]:
         """Return the answers to requests of one key, each with the place of its question in the batch."""
         if not cls.verb:
             raise InvalidArgumentError(f"{cls.__name__} says nowhere how it is answered; give it a classmethod `together`.")
-        return getattr(backend, cls.verb)(asked)  # type: ignore[no-any-return]
+        return getattr(backend, cls.verb)(requests)  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:

@@ -50,16 +50,16 @@ class Trace(list[Asked]):
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dictionary for each call, with the name of the request, for callbacks and JSON."""
-        return [{**asked._asdict(), "request": asked.request.__name__, "operators": list(asked.operators)} for asked in self]
+        return [{**call._asdict(), "request": call.request.__name__, "operators": list(call.operators)} for call in self]
 
     def __str__(self) -> str:
         """Return a table with one line per call."""
-        rows = [("operator", "asked"), *((", ".join(asked.operators), asked.request.__name__) for asked in self)]
+        rows = [("operator", "asked"), *((", ".join(call.operators), call.request.__name__) for call in self)]
         by, wide = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [f"step  {rows[0][0]:<{by}}  {rows[0][1]:<{wide}}  questions  nodes      ms"]
-        for asked, (operator, request) in zip(self, rows[1:], strict=True):
-            counts = f"{asked.questions:>9}  {asked.nodes:>5}  {1e3 * asked.seconds:>6.2f}"
-            lines.append(f"{asked.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
+        for call, (operator, request) in zip(self, rows[1:], strict=True):
+            counts = f"{call.questions:>9}  {call.nodes:>5}  {1e3 * call.seconds:>6.2f}"
+            lines.append(f"{call.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
         return "\n".join(lines)
 
 

@@ -21,12 +21,12 @@ def measure(
     ``timed_queries``, and, if known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the peak memory of the
     process (on CUDA, of the GPU) during this time, including index and models, in MiB.
     """
-    chosen = sorted(random.Random(seed).sample(range(num_queries), min(sample, num_queries)))
-    run(next((position for position in range(num_queries) if position not in chosen), chosen[0]))
+    positions = sorted(random.Random(seed).sample(range(num_queries), min(sample, num_queries)))
+    run(next((position for position in range(num_queries) if position not in positions), positions[0]))
     cuda = device.type == "cuda"
     _reset_peak(device)
     seconds, work = [], []
-    for position in chosen:
+    for position in positions:
         if cuda:
             torch.cuda.synchronize()
         begin = time.perf_counter()
@@ -36,9 +36,9 @@ def measure(
         seconds.append(time.perf_counter() - begin)
     costs = {"seconds_per_query": fmean(seconds), "seconds_median": median(seconds), "timed_queries": len(seconds)}
     for name, column in zip(("encodes_per_query", "touched_per_query"), zip(*work, strict=True), strict=True):
-        known = [value for value in column if value is not None]
-        if known:
-            costs[name] = fmean(known)
+        values = [value for value in column if value is not None]
+        if values:
+            costs[name] = fmean(values)
     peak = _peak(device)
     return costs if peak is None else costs | {"peak_memory_mb": peak}
 

@@ -52,8 +52,8 @@ def _of_document(document: Any) -> tuple[str, float | None]:
 
 def _of_node(result: Any) -> tuple[str, float | None]:
     node = getattr(result, "node", result)
-    found = next((found for name in ("node_id", "id_", "id") if (found := getattr(node, name, None))), None)
-    return _checked(found, result), getattr(result, "score", None)
+    node_id = next((node_id for name in ("node_id", "id_", "id") if (node_id := getattr(node, name, None))), None)
+    return _checked(node_id, result), getattr(result, "score", None)
 
 
 def _of_item(item: Any) -> tuple[str, float | None]:

@@ -120,33 +120,33 @@ def evaluate(
         )
     check_measurement(k, timed_queries, seed, use)
     positive("batch_size", batch_size)
-    kept, gold, notes = _checked(index, queries, qrels)
-    given = {name for name in use if any(getattr(query, name) for query in kept)}
-    built, said = _built(index, retrievers, k, given, skip)
-    notes += said
-    runner = _Runner(kept, k, tuple(use))
-    returned, failed = _run(runner, built, batch_size, skip, show_progress)
-    for name, error in failed.items():
+    questions, gold, notes = _checked(index, queries, qrels)
+    inputs = {name for name in use if any(getattr(query, name) for query in questions)}
+    built, more_notes = _built(index, retrievers, k, inputs, skip)
+    notes += more_notes
+    runner = _Runner(questions, k, tuple(use))
+    answers, errors = _run(runner, built, batch_size, skip, show_progress)
+    for name, error in errors.items():
         built.pop(name)
         notes.append(_left_out(name, error))
     if not built:
         raise InvalidArgumentError(f"No retriever is left to evaluate. {' '.join(notes)}")
-    notes += _unknown(index, returned) + _noted(returned)
+    notes += _unknown(index, answers) + _noted(answers)
     descriptions = {name: f"{_description(built[name])} {(about or {}).get(name, '')}".rstrip() for name in built}
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
     versions = {"torch": torch.__version__, "python": platform.python_version()}
-    settings = _source(index, kept, gold, k, use, dataset, split) | {"retrievers": descriptions} | made_with | versions
+    settings = _source(index, questions, gold, k, use, dataset, split) | {"retrievers": descriptions} | made_with | versions
     costs: dict[str, dict[str, Any]] = {}
 
     def so_far() -> Evaluation:
-        return Evaluation(dataset, split, k, kept, gold, returned, index.graph, dict(costs), settings, notes)
+        return Evaluation(dataset, split, k, questions, gold, answers, index.graph, dict(costs), settings, notes)
 
-    timed = [name for name in built if not isinstance(built[name], Mapping)]
-    if timed_queries and timed:
+    names = [name for name in built if not isinstance(built[name], Mapping)]
+    if timed_queries and names:
         if before_timing is not None:
             before_timing(so_far())
-        for name in progress_bar(timed, desc="timing single queries", unit="retriever", disable=not show_progress):
-            costs[name] = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
+        for name in progress_bar(names, desc="timing single queries", unit="retriever", disable=not show_progress):
+            costs[name] = measure(runner.single(built[name]), len(questions), sample=timed_queries, seed=seed, device=index.device)
     return so_far()
 
 
@@ -166,23 +166,23 @@ def _run(
 ) -> tuple[dict[str, dict[str, Returned]], dict[str, GraphRetrieverError]]:
     """Run each retriever on all queries, chunk by chunk; return the results, and the errors of those to skip, by name."""
     chunks = [slice(start, start + batch_size) for start in range(0, len(runner.queries), batch_size)]
-    returned: dict[str, dict[str, Returned]] = {name: {} for name in built}
-    failed: dict[str, GraphRetrieverError] = {}
+    answers: dict[str, dict[str, Returned]] = {name: {} for name in built}
+    errors: dict[str, GraphRetrieverError] = {}
     todo = [(part, name) for part in chunks for name in built]
     with progress_bar(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
         for part, name in bar:
             bar.set_postfix_str(name)
-            if name in failed:
+            if name in errors:
                 continue
             try:
-                returned[name] |= runner.run(built[name], part)
+                answers[name] |= runner.run(built[name], part)
             except GraphRetrieverError as error:
                 if not skip:
                     raise
-                failed[name] = error
+                errors[name] = error
     # What the last chunk computed is not memory of the single queries that are timed.
     runner.close()
-    return {name: results for name, results in returned.items() if name not in failed}, failed
+    return {name: results for name, results in answers.items() if name not in errors}, errors
 
 
 class _Runner:
@@ -210,16 +210,16 @@ class _Runner:
         # Vectors, similarities and latents are shared by the retrievers; their inputs are not.
         batch = replace(batch, inputs=self._inputs(retriever, chunk))
         questions, ids = retriever.questions(batch), retriever.index.graph.ids
-        found = retriever.rank(questions)
+        lists = retriever.rank(questions)
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        scored = [
-            [(ids[row], score) for row, score in zip(each.nodes.tolist(), each.trimmed().scores.tolist(), strict=True)]
-            for each in found
+        pairs = [
+            [(ids[row], score) for row, score in zip(candidates.nodes.tolist(), candidates.trimmed().scores.tolist(), strict=True)]
+            for candidates in lists
         ]
-        hits = retriever.hits(questions, found)
+        hits = retriever.hits(questions, lists)
         return {
-            q.id: replace(_returned([(h.id, h.score) for h in row.nodes], self.k, everything), notes=said)
-            for q, row, everything, said in zip(chunk, hits, scored, notes, strict=True)
+            q.id: replace(_returned([(h.id, h.score) for h in row.nodes], self.k, everything), notes=question_notes)
+            for q, row, everything, question_notes in zip(chunk, hits, pairs, notes, strict=True)
         }
 
     def close(self) -> None:
@@ -242,15 +242,15 @@ class _Runner:
         return once
 
     def _inputs(self, retriever: Retriever, queries: Sequence[Query]) -> dict[str, Sequence[Any]]:
-        wanted = [name for name in self.use if name in retriever.inputs]
-        return {name: [list(getattr(query, name)) or None for query in queries] for name in wanted}
+        names = [name for name in self.use if name in retriever.inputs]
+        return {name: [list(getattr(query, name)) or None for query in queries] for name in names}
 
 
-def _returned(pairs: ScoredIds, k: int, found: ScoredIds | None = None) -> Returned:
+def _returned(pairs: ScoredIds, k: int, everything: ScoredIds | None = None) -> Returned:
     def columns(part: ScoredIds) -> tuple[tuple[str, ...], tuple[float, ...]]:
         return tuple(node for node, _ in part), tuple(score for _, score in part)
 
-    return Returned(*columns(pairs[:k]), *columns((pairs if found is None else found)[:_FOUND_LIMIT]))
+    return Returned(*columns(pairs[:k]), *columns((pairs if everything is None else everything)[:_FOUND_LIMIT]))
 
 
 def _checked(
@@ -260,11 +260,11 @@ def _checked(
     twice = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
     if twice:
         raise InvalidArgumentError(f"Two queries have the id {twice[0]!r}; ids must be unique.")
-    kept: list[Query] = []
+    questions: list[Query] = []
     gold: dict[str, Gold] = {}
     for query in queries:
-        judged = query.gold if qrels is None else qrels.get(query.id, {})
-        relevant = [node for node, grade in judged.items() if grade > 0] if isinstance(judged, Mapping) else list(judged)
+        grades = query.gold if qrels is None else qrels.get(query.id, {})
+        relevant = [node for node, grade in grades.items() if grade > 0] if isinstance(grades, Mapping) else list(grades)
         missing = [node for node in relevant if node not in index.graph]
         if missing:
             raise UnknownNodeError(
@@ -272,19 +272,19 @@ def _checked(
                 "use the graph that the queries were made for, or leave the query out."
             )
         if relevant:
-            kept.append(query)
-            gold[query.id] = dict(judged) if isinstance(judged, Mapping) else tuple(judged)
-    if not kept:
+            questions.append(query)
+            gold[query.id] = dict(grades) if isinstance(grades, Mapping) else tuple(grades)
+    if not questions:
         raise InvalidArgumentError(f"None of the {len(queries)} queries names a relevant node; there is nothing to measure.")
-    left_out = len(queries) - len(kept)
-    return kept, gold, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
+    left_out = len(queries) - len(questions)
+    return questions, gold, [f"{left_out} queries without relevant nodes were left out."] if left_out else []
 
 
 def _built(
     index: GraphIndex,
     retrievers: Mapping[str, Any] | Sequence[Listed],
     k: int,
-    given: set[str],
+    inputs: set[str],
     skip: bool,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the retrievers by name, and notes on those that lack something or are left out."""
@@ -311,17 +311,17 @@ def _built(
     notes: list[str] = []
     for name, value in retrievers.items():
         try:
-            made = build(name, value)
+            retriever = build(name, value)
         except GraphRetrieverError as error:
             if not skip:
                 raise
             notes.append(_left_out(name, error))
             continue
-        lacks = made.lacks(given) if isinstance(made, MemoryRetriever) else ()
+        lacks = retriever.lacks(inputs) if isinstance(retriever, MemoryRetriever) else ()
         if lacks:
             notes.append(_left_out(name, f"it lacks {listed(lacks)}.") if skip else f"{name} ran without {listed(lacks)}.")
         if not (lacks and skip):
-            built[name] = made
+            built[name] = retriever
     return built, notes
 
 
@@ -374,9 +374,9 @@ def _source(
     }
 
 
-def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> list[str]:
+def _unknown(index: GraphIndex, answers: dict[str, dict[str, Returned]]) -> list[str]:
     notes = []
-    for name, results in returned.items():
+    for name, results in answers.items():
         ids = [node for result in results.values() for node in result.ids]
         strange = [node for node in ids if node not in index.graph]
         if ids and len(strange) == len(ids):
@@ -389,10 +389,10 @@ def _unknown(index: GraphIndex, returned: dict[str, dict[str, Returned]]) -> lis
     return notes
 
 
-def _noted(returned: dict[str, dict[str, Returned]]) -> list[str]:
+def _noted(answers: dict[str, dict[str, Returned]]) -> list[str]:
     """Return, for each retriever whose operators left notes, on how many questions, and the commonest."""
     notes = []
-    for name, results in returned.items():
+    for name, results in answers.items():
         counts = Counter(note for result in results.values() for note in result.notes)
         if counts:
             (note, _), some = counts.most_common(1)[0], sum(bool(result.notes) for result in results.values())

@@ -100,20 +100,20 @@ def linked_pairs(graph: CorpusGraph, *, seed: int = 0) -> list[tuple[int, int]]:
 
     Each node is the source of at most one pair, so that a node with many edges is not drawn too often.
     """
-    spoken = np.array([bool(_WORD.search(text)) for text in graph.texts], dtype=bool)
+    has_words = np.array([bool(_WORD.search(text)) for text in graph.texts], dtype=bool)
     rows = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()], 1)
-    rows = np.unique(rows[(rows[:, 0] != rows[:, 1]) & spoken[rows].all(1)], axis=0)
+    rows = np.unique(rows[(rows[:, 0] != rows[:, 1]) & has_words[rows].all(1)], axis=0)
     draw = random.Random(seed)
     targets: dict[int, list[int]] = {}
     for first, second in rows.tolist():
         targets.setdefault(first, []).append(second)
     order = sorted(targets)
     draw.shuffle(order)
-    pairs, seen = [], set[frozenset[int]]()
+    pairs, visited = [], set[frozenset[int]]()
     for first in order:
         second = draw.choice(targets[first])
-        if frozenset((first, second)) not in seen:
-            seen.add(frozenset((first, second)))
+        if frozenset((first, second)) not in visited:
+            visited.add(frozenset((first, second)))
             pairs.append((first, second))
     return pairs
 
@@ -157,15 +157,15 @@ def _written(
 def _extracted(graph: CorpusGraph, pairs: list[tuple[int, int]]) -> list[tuple[str, tuple[int, int]]]:
     """Return questions made of words of the texts with their pairs."""
     words = [Counter(word.lower() for word in _WORD.findall(graph.content(row))) for row in range(len(graph))]
-    texts_with: Counter[str] = Counter(word for counted in words for word in counted)
+    texts_with: Counter[str] = Counter(word for counts in words for word in counts)
 
     def characteristic(row: int, without: set[str]) -> str:
         """Return the three words of the highest TF-IDF, if possible without some words and with words of several texts."""
-        known = [word for word in words[row] if word not in without] or list(words[row])
-        shared = [word for word in known if texts_with[word] > 1]
-        chosen = shared if len(shared) >= 3 else known
-        chosen.sort(key=lambda word: (-words[row][word] * np.log(len(graph) / texts_with[word]), word))
-        return listed(chosen[:3])
+        pool = [word for word in words[row] if word not in without] or list(words[row])
+        common = [word for word in pool if texts_with[word] > 1]
+        best = common if len(common) >= 3 else pool
+        best.sort(key=lambda word: (-words[row][word] * np.log(len(graph) / texts_with[word]), word))
+        return listed(best[:3])
 
     questions = []
     for first, second in pairs:

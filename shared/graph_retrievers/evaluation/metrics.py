@@ -57,11 +57,11 @@ def reciprocal_rank(ranking: Sequence[str], gold: Gold, k: int | None = None) ->
 def average_precision(ranking: Sequence[str], gold: Gold, k: int | None = None) -> float:
     """Return the mean over all relevant nodes of the precision at their rank; 0 for those not found."""
     relevant = relevant_nodes(gold)
-    found, total = 0, 0.0
+    count, total = 0, 0.0
     for rank, node in enumerate(_top(ranking, k), 1):
         if node in relevant:
-            found += 1
-            total += found / rank
+            count += 1
+            total += count / rank
     return total / len(relevant)
 
 

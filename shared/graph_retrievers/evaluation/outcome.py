@@ -27,7 +27,7 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
     They are ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over the
     first k; and those of :data:`MULTI_HOP` that the first k determine.
     """
-    found = {
+    values = {
         f"recall@{k}": metrics.capped_recall(ranking, gold, k),
         f"uncapped-recall@{k}": metrics.recall(ranking, gold, k),
         f"ndcg@{k}": metrics.ndcg(ranking, gold, k),
@@ -37,10 +37,10 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
         f"hit@{k}": metrics.hit(ranking, gold, k),
     }
     if k >= 2:
-        found["uncapped-recall@2"] = metrics.recall(ranking, gold, 2)
+        values["uncapped-recall@2"] = metrics.recall(ranking, gold, 2)
     if k >= 5:
-        found |= {"uncapped-recall@5": metrics.recall(ranking, gold, 5), "all-recall@5": metrics.all_recall(ranking, gold, 5)}
-    return found
+        values |= {"uncapped-recall@5": metrics.recall(ranking, gold, 5), "all-recall@5": metrics.all_recall(ranking, gold, 5)}
+    return values
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class Evaluation:
             tops = {name: self.returned[name][query].ids[: self.k] for name in self.retrievers}
             credit = topological_credit(self.graph, list(tops.values()), relevant)
             for name, parts in zip(self.retrievers, credit, strict=True):
-                found = self.returned[name][query]
-                table[name][query] = query_metrics(found.ids, gold, self.k) | {
+                result = self.returned[name][query]
+                table[name][query] = query_metrics(result.ids, gold, self.k) | {
                     f"tr@{self.k}": sum(parts) / len(parts),
                     f"miss-tr@{self.k}": sum(part for part in parts if part < 1) / len(parts),
-                    "mtrr": tied_reciprocal_rank(found.found, found.found_scores, relevant),
-                    f"tmhits@{self.k}": tied_hits(found.found, found.found_scores, relevant, self.k),
+                    "mtrr": tied_reciprocal_rank(result.found, result.found_scores, relevant),
+                    f"tmhits@{self.k}": tied_hits(result.found, result.found_scores, relevant, self.k),
                 }
         return table
 
@@ -158,8 +158,8 @@ class Evaluation:
     def _grouped(self, name: Callable[[Query], str]) -> dict[str, list[str]]:
         groups: dict[str, list[str]] = {}
         for query in self.queries:
-            if named := name(query):
-                groups.setdefault(named, []).append(query.id)
+            if label := name(query):
+                groups.setdefault(label, []).append(query.id)
         return dict(sorted(groups.items()))
 
     def to_dict(self) -> dict[str, Any]:

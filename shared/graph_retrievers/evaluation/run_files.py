@@ -45,16 +45,16 @@ def read_run(path: str | Path) -> Run:
 
     DatasetError names the line that is not ``query Q0 node rank score tag``, or that lists a node of a query again.
     """
-    found: dict[str, dict[str, tuple[float, float]]] = {}
+    rankings: dict[str, dict[str, tuple[float, float]]] = {}
     for where, fields in _lines(path, 6):
         query, _, node, rank, score, _ = fields
-        nodes = found.setdefault(query, {})
+        nodes = rankings.setdefault(query, {})
         if node in nodes:
             raise DatasetError(f"{where}: query {shown(query)} lists node {shown(node)} twice; a run lists each node once.")
         nodes[node] = (_number(score, "score", where), _number(rank, "rank", where))
     return {
         query: [(node, score) for node, (score, _) in sorted(nodes.items(), key=lambda item: (-item[1][0], item[1][1]))]
-        for query, nodes in found.items()
+        for query, nodes in rankings.items()
     }
 
 
@@ -64,8 +64,8 @@ def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Coll
     `qrels` has, by query id, relevant nodes (written with grade 1), or an integer grade for each judged node.
     """
     lines = []
-    for query, judged in qrels.items():
-        grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1.0)
+    for query, judgements in qrels.items():
+        grades = judgements if isinstance(judgements, Mapping) else dict.fromkeys(judgements, 1.0)
         for node, grade in grades.items():
             if grade != int(grade):
                 raise InvalidArgumentError(
@@ -77,10 +77,10 @@ def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Coll
 
 def read_qrels(path: str | Path) -> Qrels:
     """Read judgements of the form ``query 0 node grade``; DatasetError names a line of another form."""
-    found: Qrels = {}
+    qrels: Qrels = {}
     for where, (query, _, node, grade) in _lines(path, 4):
-        found.setdefault(query, {})[node] = _number(grade, "grade", where)
-    return found
+        qrels.setdefault(query, {})[node] = _number(grade, "grade", where)
+    return qrels
 
 
 def _lines(path: str | Path, width: int) -> Iterator[tuple[str, list[str]]]:

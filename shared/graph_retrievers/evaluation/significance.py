@@ -89,11 +89,11 @@ def randomization_test(left: Sequence[float], right: Sequence[float], *, samples
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted for testing them all (Holm, 1979)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, highest = [0.0] * len(p_values), 0.0
+    values, highest = [0.0] * len(p_values), 0.0
     for place, i in enumerate(order):
         highest = max(highest, min(1.0, (len(p_values) - place) * p_values[i]))
-        adjusted[i] = highest
-    return adjusted
+        values[i] = highest
+    return values
 
 
 def _paired(left: Sequence[float], right: Sequence[float]) -> Tensor:
@@ -108,8 +108,8 @@ def _bootstrap(differences: Tensor, samples: int, seed: int) -> tuple[Tensor, Te
     generator = torch.Generator().manual_seed(seed)
     means = []
     for size in _chunks(samples):
-        drawn = torch.randint(count, (size, count), generator=generator)
-        weights = torch.zeros((size, count), dtype=torch.float64).scatter_add_(1, drawn, torch.ones(1).double().expand_as(drawn))
+        rows = torch.randint(count, (size, count), generator=generator)
+        weights = torch.zeros((size, count), dtype=torch.float64).scatter_add_(1, rows, torch.ones(1).double().expand_as(rows))
         means.append(weights @ differences / count)
     tails = torch.tensor([0.025, 0.975], dtype=torch.float64)
     low, high = torch.quantile(torch.cat(means), tails, dim=0)

@@ -38,14 +38,14 @@ def source_rows(evaluation: Evaluation, retrievers: Sequence[str] | None = None)
     There is a row for each source and each of `retrievers` (all by default): Recall@2, Recall@5, All@5 (``Evaluation.multi_hop``)
     and Recall@k. Only multi-hop questions with a source have rows.
     """
-    shown = evaluation.multi_hop | {f"recall@{evaluation.k}": f"Recall@{evaluation.k}"}
+    titles = evaluation.multi_hop | {f"recall@{evaluation.k}": f"Recall@{evaluation.k}"}
     groups = evaluation.sources() if evaluation.multi_hop else {}
     rows = [
-        [source, str(len(queries)), name, *(f"{fmean(evaluation.column(name, metric, queries)):.3f}" for metric in shown)]
+        [source, str(len(queries)), name, *(f"{fmean(evaluation.column(name, metric, queries)):.3f}" for metric in titles)]
         for source, queries in groups.items()
         for name in (evaluation.retrievers if retrievers is None else retrievers)
     ]
-    return [["source", "questions", "retriever", *shown.values()], *rows] if rows else []
+    return [["source", "questions", "retriever", *titles.values()], *rows] if rows else []
 
 
 def format_seconds(seconds: float | None) -> str:

@@ -46,8 +46,8 @@ def _above_and_ties(ids: Sequence[str], scores: Sequence[float], gold: Collectio
     table = torch.tensor(list(scores), dtype=torch.float64)
     if bool(torch.isnan(table).any()):
         raise InvalidArgumentError("A score is NaN; metrics need comparable scores.")
-    wanted = relevant_nodes(gold)
-    values = table[[place for place, node in enumerate(ids) if node in wanted]]
+    relevant = relevant_nodes(gold)
+    values = table[[place for place, node in enumerate(ids) if node in relevant]]
     rising = torch.sort(table).values
     not_above = torch.searchsorted(rising, values, right=True)
     return (len(ids) - not_above).double(), (not_above - torch.searchsorted(rising, values)).double()

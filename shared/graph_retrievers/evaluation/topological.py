@@ -27,13 +27,13 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, targets: Tensor | None = N
     starts = torch.arange(count, device=graph.device) * size
     frontier = starts + oracle
     cost[frontier] = 0.0
-    wanted = None if targets is None else (starts.unsqueeze(1) + targets).flatten()
-    while frontier.numel() and not (wanted is not None and bool(torch.isfinite(cost[wanted]).all())):
+    target_keys = None if targets is None else (starts.unsqueeze(1) + targets).flatten()
+    while frontier.numel() and not (target_keys is not None and bool(torch.isfinite(cost[target_keys]).all())):
         owner, entry = gather_rows(graph.indptr, frontier % size)
         node = graph.indices[entry].long()
         key = (frontier // size)[owner] * size + node
-        reached, new = cost[frontier][owner] + weight[node], torch.isinf(cost[key])
-        cost.scatter_reduce_(0, key[new], reached[new], "amin")
+        costs, new = cost[frontier][owner] + weight[node], torch.isinf(cost[key])
+        cost.scatter_reduce_(0, key[new], costs[new], "amin")
         frontier = torch.unique(key[new])
     return cost.view(count, size)
 

@@ -27,8 +27,8 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
     values = [text for name in fields if (value := metadata.get(name)) is not None and (text := _text(value))]
     if not values:
         folder, file = metadata.get("folder_path"), metadata.get("file_name")
-        told = isinstance(folder, str) and isinstance(file, str) and fields is ADDRESS_FIELDS
-        return f"{folder}/{file}" if told and folder and file else ""
+        usable = isinstance(folder, str) and isinstance(file, str) and fields is ADDRESS_FIELDS
+        return f"{folder}/{file}" if usable and folder and file else ""
     path = metadata.get("path")
     if fields is ADDRESS_FIELDS and "last_accessed" in metadata and isinstance(path, str) and path.lower().endswith(".md"):
         return path
@@ -49,11 +49,11 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
     ('guide/loom.md', 'C#')
     """
     # "1" is the number of this relationship in LlamaIndex.
-    related = origin.get("relationships", {}).get("1")
-    if isinstance(related, Mapping) and related.get("node_id"):
-        return str(related["node_id"])
-    held = metadata.get("document")
-    return held if isinstance(held, str) and held else page_address(metadata) or page_of(node)
+    relationship = origin.get("relationships", {}).get("1")
+    if isinstance(relationship, Mapping) and relationship.get("node_id"):
+        return str(relationship["node_id"])
+    document = metadata.get("document")
+    return document if isinstance(document, str) and document else page_address(metadata) or page_of(node)
 
 
 def page_of(node: str) -> str:

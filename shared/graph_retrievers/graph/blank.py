@@ -43,13 +43,14 @@ def blank_nodes(graph: CorpusGraph) -> Tensor | None:
         silent = [silence(*row) for row in columns]
         if not any(silent):
             return None
-        named = list(zip(graph.types, graph.titles, strict=True))
-        told = {name for name, kind in zip(named, silent, strict=True) if kind == READ}
-        types = {kind for kind, _ in told}
-        found = [
-            name[0] in types and (kind == BARE or (kind == PAGE and name in told)) for name, kind in zip(named, silent, strict=True)
+        names = list(zip(graph.types, graph.titles, strict=True))
+        text_names = {name for name, kind in zip(names, silent, strict=True) if kind == READ}
+        types = {kind for kind, _ in text_names}
+        mask = [
+            name[0] in types and (kind == BARE or (kind == PAGE and name in text_names))
+            for name, kind in zip(names, silent, strict=True)
         ]
-        return torch.tensor(found, device=graph.device) if any(found) else None
+        return torch.tensor(mask, device=graph.device) if any(mask) else None
 
     return graph.cache.get(_KEY, make)  # type: ignore[no-any-return]
 
@@ -77,8 +78,8 @@ def silence(text: str, title: str, metadata: Mapping[str, Any], origin: Mapping[
 def keep_blank(graph: CorpusGraph, part: CorpusGraph, rows: Tensor) -> None:
     """Tell a part of a graph, of the nodes at some rows, what is blank in the whole, which the part alone may not show."""
     blank = blank_nodes(graph)
-    kept = None if blank is None else blank[rows]
-    part.cache.get(_KEY, lambda: kept if kept is not None and bool(kept.any()) else None)
+    mask = None if blank is None else blank[rows]
+    part.cache.get(_KEY, lambda: mask if mask is not None and bool(mask.any()) else None)
 
 
 def tell_blank(graph: CorpusGraph) -> None:

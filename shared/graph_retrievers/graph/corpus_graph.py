@@ -82,8 +82,8 @@ class Node:
         """
         if "markdown" not in self.origin:
             return self
-        others = {name: value for name, value in self.origin.items() if name != "markdown"}
-        return replace(self, text=self.origin["markdown"], origin=others)
+        origin = {name: value for name, value in self.origin.items() if name != "markdown"}
+        return replace(self, text=self.origin["markdown"], origin=origin)
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Edge:
                 check_text(text, f"{name} of the edge from {self.source!r} to {self.target!r}")
         if self.metadata:
             # Where the edge is made, so that it is refused before anything is embedded.
-            kept = copied(plain(self.metadata, f"metadata of the edge from {self.source!r} to {self.target!r}"))
-            object.__setattr__(self, "metadata", kept)
+            metadata = copied(plain(self.metadata, f"metadata of the edge from {self.source!r} to {self.target!r}"))
+            object.__setattr__(self, "metadata", metadata)
 
     @classmethod
     def of(cls, edge: EdgeLike) -> Edge:
@@ -304,8 +304,8 @@ class CorpusGraph:
         ids, texts, titles, types, metadata, origins = ([getattr(node, name) for node in nodes] for name in names)
         return cls(ids, texts, titles=titles, types=types, metadata=metadata, origins=origins, edges=edges, **options)
 
-    def _mappings(self, name: str, given: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-        values = [{} for _ in self.ids] if given is None else given
+    def _mappings(self, name: str, mappings: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+        values = [{} for _ in self.ids] if mappings is None else mappings
         if len(values) != len(self.ids):
             raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(self.ids)} nodes; give one mapping a node.")
         for row, entry in enumerate(values):
@@ -319,17 +319,17 @@ class CorpusGraph:
 
         Its edges must be set afterwards, if they are read.
         """
-        made = object.__new__(CorpusGraph)
-        made.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device, "cache": Cache()}
-        made._row_of = dict(zip(made.ids, range(len(made.ids)), strict=True))
-        made._set_types()
-        return made
+        graph = object.__new__(CorpusGraph)
+        graph.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device, "cache": Cache()}
+        graph._row_of = dict(zip(graph.ids, range(len(graph.ids)), strict=True))
+        graph._set_types()
+        return graph
 
     def with_edges(self, edges: Iterable[EdgeLike]) -> CorpusGraph:
         """Return the graph of these nodes with other edges."""
-        made = copy(self)
-        made._set_edges(edges)
-        return made
+        graph = copy(self)
+        graph._set_edges(edges)
+        return graph
 
     def _set_edges(self, edges: Iterable[EdgeLike]) -> None:
         names: dict[str, int] = {}
@@ -341,14 +341,14 @@ class CorpusGraph:
         texts: dict[int, str] = {}
         metadata: dict[int, dict[str, Any]] = {}
         row_of = self._row_of
-        for number, given in enumerate(listed("edges", edges, "edges")):
-            known, weight = False, 1.0
-            if isinstance(given, tuple) and 2 <= len(given) <= 3 and type(given[0]) is type(given[1]) is type(given[-1]) is str:
+        for number, item in enumerate(listed("edges", edges, "edges")):
+            simple, weight = False, 1.0
+            if isinstance(item, tuple) and 2 <= len(item) <= 3 and type(item[0]) is type(item[1]) is type(item[-1]) is str:
                 # To make an edge of it takes several times as long as to look it up.
-                source, target, relation = given[0], given[1], given[2] if len(given) == 3 else ""
-                known = relation in names
-            if not known:
-                edge = Edge.of(given)
+                source, target, relation = item[0], item[1], item[2] if len(item) == 3 else ""
+                simple = relation in names
+            if not simple:
+                edge = Edge.of(item)
                 source, target, relation, weight = edge.source, edge.target, edge.relation, float(edge.weight)
                 if edge.text:
                     texts[number] = edge.text
@@ -412,12 +412,12 @@ class CorpusGraph:
         """Whether the graph has a relationship row."""
         return self.num_edges > 0
 
-    def fact(self, name: str, read: Callable[[CorpusGraph], T]) -> T:
-        """Return a fact of the whole graph, which `read` reads from the nodes and edges: once, and kept with the graph.
+    def fact(self, name: str, function: Callable[[CorpusGraph], T]) -> T:
+        """Return a fact of the whole graph, which `function` reads from the nodes and edges: once, and kept with the graph.
 
         See :class:`~graph_retrievers.graph.facts.GraphFacts`.
         """
-        return self.cache.get(name, lambda: read(self))
+        return self.cache.get(name, lambda: function(self))
 
     def row(self, node: str) -> int:
         """Return the row of the node with id `node`; UnknownNodeError if there is none."""
@@ -488,8 +488,8 @@ class CorpusGraph:
             return torch.zeros(left.shape, device=left.device)
         key = left * len(self) + right
         place = torch.searchsorted(self.edge_keys, key).clamp(max=self.edge_keys.numel() - 1)
-        linked = (self.edge_keys[place] == key) & (left >= 0) & (right >= 0)
-        return torch.where(linked, self.edge_weights[place], 0.0)
+        mask = (self.edge_keys[place] == key) & (left >= 0) & (right >= 0)
+        return torch.where(mask, self.edge_weights[place], 0.0)
 
     @property
     def incidence(self) -> Incidence:
@@ -530,16 +530,16 @@ class CorpusGraph:
         if not near.numel() or not self.num_edges:
             return torch.full_like(near, -1), torch.ones_like(near, dtype=torch.bool)
         view, size = self.incidence, self.incidence.keys.numel()
-        wanted = near * len(self) + far
-        place = torch.searchsorted(view.keys, wanted).clamp(max=size - 1)
-        found = view.keys[place] == wanted
+        pair_keys = near * len(self) + far
+        place = torch.searchsorted(view.keys, pair_keys).clamp(max=size - 1)
+        mask = view.keys[place] == pair_keys
         if relation is not None:
             count = len(self.relation_names)
-            order, ordered = self.cache.get("incidence by relation", self._by_relation)
-            key = wanted * count + relation
-            spot = torch.searchsorted(ordered, key).clamp(max=size - 1)
-            place = torch.where((ordered[spot] == key) & (relation >= 0), order[spot], place)
-        return torch.where(found, view.rows[place], -1), view.forward[place] | ~found
+            order, ordered_keys = self.cache.get("incidence by relation", self._by_relation)
+            key = pair_keys * count + relation
+            spot = torch.searchsorted(ordered_keys, key).clamp(max=size - 1)
+            place = torch.where((ordered_keys[spot] == key) & (relation >= 0), order[spot], place)
+        return torch.where(mask, view.rows[place], -1), view.forward[place] | ~mask
 
     def _by_relation(self) -> tuple[Tensor, Tensor]:
         """Return the entries of :attr:`incidence` by pair and relation, and their keys, ascending."""
@@ -549,14 +549,14 @@ class CorpusGraph:
 
     def edges(self, rows: Sequence[int] | None = None) -> list[Edge]:
         """Return relationship rows as edges: the given rows in their order, or all rows in the order in which they were added."""
-        chosen = range(self.num_edges) if rows is None else rows
-        place = np.asarray(chosen, np.int64)
+        selection = range(self.num_edges) if rows is None else rows
+        place = np.asarray(selection, np.int64)
         ends = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
-        texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
-        metadata = [self.edge_metadata[row] for row in chosen] if self.edge_metadata else ({} for _ in chosen)
-        told = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
-        named = ([names[row] for row in column] for names, column in told)
-        return list(map(Edge, *named, self.on_host("weights")[place].tolist(), texts, metadata))
+        texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
+        metadata = [self.edge_metadata[row] for row in selection] if self.edge_metadata else ({} for _ in selection)
+        columns = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
+        parts = ([names[row] for row in column] for names, column in columns)
+        return list(map(Edge, *parts, self.on_host("weights")[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
         """Return the position of a relationship row, from 1, among the rows of its relation from its source to its target."""
@@ -571,9 +571,9 @@ class CorpusGraph:
 
     def edges_within(self, nodes: Sequence[int]) -> list[int]:
         """Return the relationship rows, ascending, of which both ends are among the given node rows."""
-        chosen = np.unique(np.asarray(nodes, np.int64))
-        _, entry = slices(self.on_host("incidence.indptr"), chosen)
-        inside = np.isin(self.on_host("incidence.neighbors")[entry], chosen)
+        node_rows = np.unique(np.asarray(nodes, np.int64))
+        _, entry = slices(self.on_host("incidence.indptr"), node_rows)
+        inside = np.isin(self.on_host("incidence.neighbors")[entry], node_rows)
         return np.unique(self.on_host("incidence.rows")[entry[inside]]).tolist()  # type: ignore[no-any-return]
 
     def on_host(self, name: str) -> np.ndarray:
@@ -588,10 +588,10 @@ class CorpusGraph:
 
         The ends are named by their titles, or by their ids if a title is empty.
         """
-        chosen = range(self.num_edges) if rows is None else rows
-        place = np.asarray(chosen, np.int64)
+        selection = range(self.num_edges) if rows is None else rows
+        place = np.asarray(selection, np.int64)
         columns = [self.on_host(name)[place].tolist() for name in ("sources", "relations", "targets")]
-        texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
+        texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
         names = (lambda node: self.titles[node] or self.ids[node]), self.relation_names.__getitem__
         parts = zip(*(map(names[place % 2], column) for place, column in enumerate(columns)), strict=True)
         return [text or " ".join(filter(None, words)) for text, words in zip(texts, parts, strict=False)]
@@ -601,11 +601,11 @@ class CorpusGraph:
         target = resolve_device(device)
         if target == self.device:
             return self
-        moved = copy(self)
-        moved.device, moved.cache = target, Cache()
+        graph = copy(self)
+        graph.device, graph.cache = target, Cache()
         for name in ("indptr", "indices", "degree", "sources", "targets", "relations", "weights", "node_types"):
-            setattr(moved, name, getattr(self, name).to(target))
-        return moved
+            setattr(graph, name, getattr(self, name).to(target))
+        return graph
 
 
 def simple_keys(sources: np.ndarray, targets: np.ndarray, size: int) -> np.ndarray:

@@ -48,10 +48,10 @@ def instant(value: Any) -> int | None:
     if type(value) is not str or not value[:4].isdigit() or not _ISO.fullmatch(value):
         return None
     try:
-        read = datetime.fromisoformat(value)
+        timestamp = datetime.fromisoformat(value)
     except ValueError:
         return None
-    since = read - (_NAIVE if read.tzinfo is None else _AWARE)
+    since = timestamp - (_NAIVE if timestamp.tzinfo is None else _AWARE)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 

@@ -43,11 +43,11 @@ _TOLD = "missing edges reported"
 
 def _no_edges(tried: Collection[str] = ()) -> str:
     """Return the note on a graph without edges; `tried` names the classes of sources that were asked and found none."""
-    named = ", ".join(_others(tried))
+    names = ", ".join(_others(tried))
     return (
         f"{NO_EDGES}{', as ' + ' and '.join(tried) + ' found none' if tried else ''}, so that walks along edges find little more "
         "than search does; build the index with edges=[...]: pairs of ids or of metadata fields"
-        + (f", or {named} of graph_retrievers.construction.edges" if named else "")
+        + (f", or {names} of graph_retrievers.construction.edges" if names else "")
     )
 
 
@@ -123,19 +123,19 @@ class GraphDescription:
         limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
         repeated = f"; with exactly the text of another: {self.repeated:,}" if self.repeated else ""
         repeated += f"; without anything to read: {self.blank:,}" if self.blank else ""
-        told = f"; embedding: {self.embedding}" if self.embedding else ""
+        details = f"; embedding: {self.embedding}" if self.embedding else ""
         if "bm25" in self.signals and self.language:
             bare = "+".join(code for code in self.language.split("+") if code not in self.stemmed.split("+") and has_stems(code))
-            told += f"; language: {self.language}{f', without stems of {bare}' if bare else ''}"
-        told += "" if self.recall is None else f"; vector search finds {self.recall:.3f} of the ten nearest"
-        joined = "" if self.components is None else f"{self.components:,}, the largest with {self.largest_component:,} nodes"
+            details += f"; language: {self.language}{f', without stems of {bare}' if bare else ''}"
+        details += "" if self.recall is None else f"; vector search finds {self.recall:.3f} of the ten nearest"
+        components = "" if self.components is None else f"{self.components:,}, the largest with {self.largest_component:,} nodes"
         lines = [
             f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}{repeated}",
             f"edges       {edges:,}{_counts(self.edges)}",
             f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
-            *([f"components  {joined}"] if joined else []),
+            *([f"components  {components}"] if components else []),
             f"tokens      {_quartiles(self.tokens)}, about{limit}",
-            f"signals     {', '.join(self.signals) or 'none'}{told}",
+            f"signals     {', '.join(self.signals) or 'none'}{details}",
         ]
         if self.references:
             lines.append(f"references  {self.references}")
@@ -191,7 +191,7 @@ def describe(
     texts = Counter(graph.texts)
     relations = Counter(graph.relations.tolist())
     hubs = np.argsort(-degree, kind="stable")[:HUBS].tolist()
-    found = GraphDescription(
+    description = GraphDescription(
         nodes=len(graph),
         types=dict(Counter(graph.types)),
         edges={graph.relation_names[number]: count for number, count in sorted(relations.items())},
@@ -212,12 +212,12 @@ def describe(
         stemmed=language[1],
         recall=recall,
     )
-    return advised(found, model, tried)
+    return advised(description, model, tried)
 
 
-def advised(found: GraphDescription, model: Any, tried: Collection[str] = ()) -> GraphDescription:
+def advised(description: GraphDescription, model: Any, tried: Collection[str] = ()) -> GraphDescription:
     """Return a description with its advice; `model` and `tried` are those of :func:`describe`."""
-    return replace(found, advice=tuple(_advice(found, tried, getattr(model, "languages", ()))))
+    return replace(description, advice=tuple(_advice(description, tried, getattr(model, "languages", ()))))
 
 
 def token_counts(texts: Sequence[str], model: Any) -> np.ndarray:
@@ -228,11 +228,11 @@ def token_counts(texts: Sequence[str], model: Any) -> np.ndarray:
         return estimates
     rows = range(0, len(texts), max(1, len(texts) // _COUNTED))
     try:
-        counted = sum(count([texts[row] for row in rows]))
+        total = sum(count([texts[row] for row in rows]))
     except (GraphRetrieverError, OSError):
         # The rest is described even if the model cannot be read.
         return estimates
-    return np.round(estimates * (counted / max(1, estimates[list(rows)].sum()))).astype(int)
+    return np.round(estimates * (total / max(1, estimates[list(rows)].sum()))).astype(int)
 
 
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
@@ -266,38 +266,38 @@ def _components(graph: CorpusGraph) -> Tensor:
     while True:
         grand = parent[parent]
         # The parent of a node, and the node itself, take the lowest grandparent of the neighbours.
-        found = parent.scatter_reduce(0, parent[source], grand[target], "amin").scatter_reduce(0, source, grand[target], "amin")
-        found = torch.minimum(found, grand)
-        if torch.equal(found, parent):
+        update = parent.scatter_reduce(0, parent[source], grand[target], "amin").scatter_reduce(0, source, grand[target], "amin")
+        update = torch.minimum(update, grand)
+        if torch.equal(update, parent):
             return parent
-        parent = found
+        parent = update
 
 
-def _advice(found: GraphDescription, tried: Collection[str], languages: Collection[str]) -> Iterator[str]:
-    edges = sum(found.edges.values())
+def _advice(facts: GraphDescription, tried: Collection[str], languages: Collection[str]) -> Iterator[str]:
+    edges = sum(facts.edges.values())
     if not edges:
         yield _sentence(_no_edges(tried))
-    elif 2 * found.isolated > found.nodes >= _FEW_NODES:
-        share = found.isolated / found.nodes
-        others = [source for source in _others(tried) if source not in {_SOURCES.get(relation) for relation in found.edges}]
+    elif 2 * facts.isolated > facts.nodes >= _FEW_NODES:
+        share = facts.isolated / facts.nodes
+        names = [source for source in _others(tried) if source not in {_SOURCES.get(relation) for relation in facts.edges}]
         yield (
             f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: "
-            f"{', '.join(others)} or edges of your own."
+            f"{', '.join(names)} or edges of your own."
         )
-    if edges > _MANY_EDGES * found.nodes:
+    if edges > _MANY_EDGES * facts.nodes:
         yield (
-            f"There are {edges / found.nodes:.0f} edges for each node, so that walks reach everything at once; leave out relations "
+            f"There are {edges / facts.nodes:.0f} edges for each node, so that walks reach everything at once; leave out relations "
             "that join nearly all nodes, such as a field that most of them share."
         )
-    if 10 * found.truncated > found.nodes:
+    if 10 * facts.truncated > facts.nodes:
         yield (
-            f"{found.truncated:,} texts are longer than the {found.readable_tokens} tokens that the embedding model reads, and the "
+            f"{facts.truncated:,} texts are longer than the {facts.readable_tokens} tokens that the embedding model reads, and the "
             "rest of them is not searched by vector; split them into shorter ones."
         )
-    others = [language_name(code) for code in found.language.split("+") if code and code not in languages]
-    if languages and others:
+    names = [language_name(code) for code in facts.language.split("+") if code and code not in languages]
+    if languages and names:
         yield (
-            f"The embedding model reads {' and '.join(map(language_name, languages))}, and these texts are {' and '.join(others)}, "
+            f"The embedding model reads {' and '.join(map(language_name, languages))}, and these texts are {' and '.join(names)}, "
             "so that vectors find little; choose a model that reads them."
         )
 
@@ -315,5 +315,5 @@ def _counts(counts: dict[str, int]) -> str:
     """Return the counts of names in brackets; nothing if nothing is named."""
     if not any(counts):
         return ""
-    listed = (f"{count:,} {' '.join(name.split()) or 'unnamed'}" for name, count in counts.items())
-    return f" ({', '.join(listed)})"
+    entries = (f"{count:,} {' '.join(name.split()) or 'unnamed'}" for name, count in counts.items())
+    return f" ({', '.join(entries)})"

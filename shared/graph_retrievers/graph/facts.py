@@ -36,5 +36,5 @@ class GraphFacts(Protocol):
     def __len__(self) -> int:
         """Return the number of nodes."""
 
-    def fact(self, name: str, read: Callable[[Any], T]) -> T:
-        """Return a fact by its name; `read` reads it from the nodes and edges of a graph in memory, once."""
+    def fact(self, name: str, function: Callable[[Any], T]) -> T:
+        """Return a fact by its name; `function` reads it from the nodes and edges of a graph in memory, once."""

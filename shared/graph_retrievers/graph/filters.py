@@ -42,9 +42,9 @@ _TOLD = 1000
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compare(value: Any, wanted: Any) -> bool:
+    def compare(value: Any, operand: Any) -> bool:
         try:
-            return value is not None and bool(test(value, wanted))
+            return value is not None and bool(test(value, operand))
         except TypeError:
             # Values of different types have no order.
             return False
@@ -52,10 +52,10 @@ def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return compare
 
 
-def _contains(value: Any, wanted: Any) -> bool:
+def _contains(value: Any, operand: Any) -> bool:
     if isinstance(value, str):
-        return isinstance(wanted, str) and wanted in value
-    return isinstance(value, (list, tuple, set, frozenset)) and wanted in value
+        return isinstance(operand, str) and operand in value
+    return isinstance(value, (list, tuple, set, frozenset)) and operand in value
 
 
 _ORDERS = {"$gt": operators.gt, "$gte": operators.ge, "$lt": operators.lt, "$lte": operators.le}
@@ -132,8 +132,8 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
             raise
         except Exception as error:
             # Nested too deeply, or objects that do not compare with the values of nodes.
-            told = f"The filter {shown(condition)} cannot be compared with the nodes: {reason(error)}."
-            raise InvalidArgumentError(told) from error
+            message = f"The filter {shown(condition)} cannot be compared with the nodes: {reason(error)}."
+            raise InvalidArgumentError(message) from error
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
@@ -149,32 +149,32 @@ def flat_filter(condition: Any) -> Any:
         return condition
     flat: dict[Any, Any] = {}
     inside: list[dict[str, Any]] = []
-    for key, wanted in condition.items():
-        if key in ("$and", "$or") and isinstance(wanted, (list, tuple)):
-            flat[key] = [flat_filter(part) for part in wanted]
+    for key, clause in condition.items():
+        if key in ("$and", "$or") and isinstance(clause, (list, tuple)):
+            flat[key] = [flat_filter(part) for part in clause]
         elif key == "$not":
-            flat[key] = flat_filter(wanted)
-        elif isinstance(key, str) and _reaches_inside(wanted):
-            inside += _inside(key, wanted)
+            flat[key] = flat_filter(clause)
+        elif isinstance(key, str) and _reaches_inside(clause):
+            inside += _inside(key, clause)
         else:
-            flat[key] = wanted
+            flat[key] = clause
     # Apart, since the filter may name one of these paths too; what is not a list is refused later.
     if inside and isinstance(flat.setdefault("$and", []), list):
         flat["$and"] = flat["$and"] + inside
     return flat
 
 
-def _reaches_inside(wanted: Any) -> bool:
+def _reaches_inside(clause: Any) -> bool:
     """Return whether a mapping without operators has some further inside."""
     return (
-        isinstance(wanted, Mapping)
-        and not _has_operators(wanted)
-        and any(_has_operators(each) or _reaches_inside(each) for each in wanted.values())
+        isinstance(clause, Mapping)
+        and not _has_operators(clause)
+        and any(_has_operators(value) or _reaches_inside(value) for value in clause.values())
     )
 
 
-def _inside(path: str, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for key, value in wanted.items():
+def _inside(path: str, conditions: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in conditions.items():
         if _reaches_inside(value):
             yield from _inside(f"{path}.{key}", value)
         else:
@@ -183,36 +183,36 @@ def _inside(path: str, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _fields(condition: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each field of a filter with what is asked of it, wherever it stands; the filter need not be a valid one."""
-    for key, wanted in condition.items() if isinstance(condition, Mapping) else ():
+    for key, clause in condition.items() if isinstance(condition, Mapping) else ():
         if key == "$not":
-            yield from _fields(wanted)
+            yield from _fields(clause)
         elif key in ("$and", "$or"):
-            for part in wanted if isinstance(wanted, (list, tuple)) else ():
+            for part in clause if isinstance(clause, (list, tuple)) else ():
                 yield from _fields(part)
         else:
-            yield key, wanted
+            yield key, clause
 
 
 def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for an operator without its ``$``, unless a node has a field of that name."""
-    for key, wanted in _fields(condition):
-        parts = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+    for key, clause in _fields(condition):
+        parts = clause if isinstance(clause, (list, tuple)) else [clause]
         join = _JOINS.get(key.lower(), "") if isinstance(key, str) else ""
         if join and parts and all(isinstance(part, Mapping) for part in parts):
-            named = [(key, join)]
+            pairs = [(key, join)]
         else:
-            named = [] if _has_operators(wanted) else list(_unsigned(key, wanted))
-        for path, meaning in named:
-            if not any(look_up(held, path) is not MISSING for held in graph.metadata):
+            pairs = [] if _has_operators(clause) else list(_unsigned(key, clause))
+        for path, meaning in pairs:
+            if not any(look_up(entry, path) is not MISSING for entry in graph.metadata):
                 raise InvalidArgumentError(
-                    f"The filter has {shown({key: wanted})}, which names no operator, and no node is known to have the field "
+                    f"The filter has {shown({key: clause})}, which names no operator, and no node is known to have the field "
                     f"{shown(path)}. Did you mean {meaning!r}? In a database, name such a field by its path, {{{path!r}: ...}}."
                 )
 
 
-def _unsigned(path: str, wanted: Any) -> Iterator[tuple[str, str]]:
+def _unsigned(path: str, clause: Any) -> Iterator[tuple[str, str]]:
     """Yield the path of each key of nested mappings that is called like an operator, with that operator."""
-    for key, inside in wanted.items() if isinstance(wanted, Mapping) else ():
+    for key, inside in clause.items() if isinstance(clause, Mapping) else ():
         if isinstance(key, str) and key.lower() in _MEANT:
             yield f"{path}.{key}", _MEANT[key.lower()]
         yield from _unsigned(f"{path}.{key}", inside)
@@ -225,39 +225,43 @@ def _hint(name: str, meant_by: Mapping[str, str]) -> str:
 
 def dated_fields(condition: Any) -> dict[str, Any]:
     """Return the fields that a flat filter compares with dates (objects, not texts), each with one of these."""
-    found: dict[str, Any] = {}
-    for key, wanted in _fields(condition):
-        asked = wanted if _has_operators(wanted) else {"$eq": wanted}
-        for name, value in asked.items():
+    fields: dict[str, Any] = {}
+    for key, clause in _fields(condition):
+        operations = clause if _has_operators(clause) else {"$eq": clause}
+        for name, value in operations.items():
             values = value if name in ("$in", "$nin") and isinstance(value, Iterable) and not isinstance(value, str) else [value]
             dates = [each for each in values if is_date(each)] if name != "$exists" else []
             if dates:
-                found.setdefault(key, dates[0])
-    return found
+                fields.setdefault(key, dates[0])
+    return fields
 
 
 def _check_dates(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for a date that is compared with a field without dates; warn if some values are not dates."""
-    for key, asked in dated_fields(condition).items():
+    for key, operand in dated_fields(condition).items():
         if key in _OWN:
-            raise InvalidArgumentError(f"The filter compares {shown(key)}, which is text, with {shown(asked)}; give a text.")
+            raise InvalidArgumentError(f"The filter compares {shown(key)}, which is text, with {shown(operand)}; give a text.")
         # A part of a graph does not know what no node has.
         already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
         if already is None or (key[:_LONGEST], "dates") in already:
             continue
-        values = [value for held in graph.metadata if (value := look_up(held, key)) is not MISSING and value not in (None, "", [])]
-        others = [value for value in values if not _has_date(value)]
-        if others and len(others) == len(values):
-            raise InvalidArgumentError(not_dates(key, asked, others[0]))
-        told = "%s of the %s values of %s are not dates, such as %s: they match no date in a filter."
-        report = partial(logger.warning, told, f"{len(others):,}", f"{len(values):,}", shown(key), shown(others and others[0]))
-        already.get((key[:_LONGEST], "dates"), report if others else lambda: None)
+        values = [
+            value for entry in graph.metadata if (value := look_up(entry, key)) is not MISSING and value not in (None, "", [])
+        ]
+        mismatches = [value for value in values if not _has_date(value)]
+        if mismatches and len(mismatches) == len(values):
+            raise InvalidArgumentError(not_dates(key, operand, mismatches[0]))
+        message = "%s of the %s values of %s are not dates, such as %s: they match no date in a filter."
+        report = partial(
+            logger.warning, message, f"{len(mismatches):,}", f"{len(values):,}", shown(key), shown(mismatches and mismatches[0])
+        )
+        already.get((key[:_LONGEST], "dates"), report if mismatches else lambda: None)
 
 
-def not_dates(key: str, asked: Any, held: Any) -> str:
+def not_dates(key: str, operand: Any, value: Any) -> str:
     """Return why a filter on a field without dates is refused."""
     return (
-        f"The filter compares {shown(key)} with {shown(asked)}, but no node has a date there; one has {shown(held)}. Give a "
+        f"The filter compares {shown(key)} with {shown(operand)}, but no node has a date there; one has {shown(value)}. Give a "
         "value of that type, or write dates as date, datetime or ISO 8601 text, such as '2024-05-01T10:00Z', into the metadata."
     )
 
@@ -281,7 +285,7 @@ def _check_mask(mask: Tensor, nodes: int) -> None:
 
 def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
-    held_by = graph.cache.get("kinds of", lambda: _kinds(graph))
+    kinds_of = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so their number is not bounded.
     already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
     if already is None:
@@ -289,22 +293,22 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
         return
 
     def kinds(key: str) -> Set[str]:
-        return _kinds_at(graph, key) if "." in key else held_by.get(key, set())
+        return _kinds_at(graph, key) if "." in key else kinds_of.get(key, set())
 
-    asked = [each for each in needed_fields(condition) if told_key(*each) not in already]
-    for told, fault in faults(asked, kinds, held_by):
-        already.get(told, partial(logger.warning, "%s", fault))
+    conditions = [each for each in needed_fields(condition) if told_key(*each) not in already]
+    for pair, fault in faults(conditions, kinds, kinds_of):
+        already.get(pair, partial(logger.warning, "%s", fault))
 
 
-def needed_fields(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
-    """Yield the field, operator and value of each condition that a node needs the field for; `known` fields may be absent."""
-    for key, wanted in condition.items():
+def needed_fields(condition: Mapping[str, Any], optional: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
+    """Yield the field, operator and value of each condition that a node needs the field for; `optional` fields may be absent."""
+    for key, clause in condition.items():
         if key in ("$and", "$or"):
-            asked = {name for part in wanted for name, value in part.items() if _has_operators(value) and "$exists" in value}
-            for part in wanted:
-                yield from needed_fields(part, asked if key == "$or" else known)
-        elif key != "$not" and key not in known:
-            for operator, value in (wanted if _has_operators(wanted) else {"$eq": wanted}).items():
+            names = {name for part in clause for name, value in part.items() if _has_operators(value) and "$exists" in value}
+            for part in clause:
+                yield from needed_fields(part, names if key == "$or" else optional)
+        elif key != "$not" and key not in optional:
+            for operator, value in (clause if _has_operators(clause) else {"$eq": clause}).items():
                 # Nodes without the field satisfy these; nothing is ordered with None.
                 if operator not in ("$exists", "$ne", "$nin") and (value is not None or operator in _ORDERS):
                     yield key, operator, value
@@ -316,7 +320,7 @@ def told_key(key: str, operator: str, value: Any) -> tuple[str, str]:
 
 
 def faults(
-    asked: Iterable[tuple[str, str, Any]], kinds: Callable[[str], Set[str]], fields: Collection[str]
+    conditions: Iterable[tuple[str, str, Any]], kinds: Callable[[str], Set[str]], fields: Collection[str]
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the key and a message for each condition of :func:`needed_fields` that no node can satisfy.
 
@@ -324,11 +328,11 @@ def faults(
     the field; `fields` are all that nodes have.
     """
     suggest: set[str] = set()
-    for key, operator, value in asked:
-        held = {"text"} if key in _OWN else kinds(key)
-        if not held and len(suggest) < _SUGGESTED:
+    for key, operator, value in conditions:
+        field_kinds = {"text"} if key in _OWN else kinds(key)
+        if not field_kinds and len(suggest) < _SUGGESTED:
             suggest.add(key)
-        fault = _mismatch(key, operator, value, held) if held else _unknown(key, fields, key in suggest)
+        fault = _mismatch(key, operator, value, field_kinds) if field_kinds else _unknown(key, fields, key in suggest)
         if fault:
             yield told_key(key, operator, value), fault
 
@@ -360,20 +364,20 @@ def kinds_asked(operator: str, value: Any) -> Set[str] | None:
     return None if None in values else kinds
 
 
-def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
+def _mismatch(key: str, operator: str, value: Any, field_kinds: Set[str]) -> str:
     """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
     kinds = kinds_asked(operator, value)
-    if kinds is None or kinds & held:
+    if kinds is None or kinds & field_kinds:
         return ""
     hint = "Give a value of that type."
     if operator == "$eq" and kinds == {"list"}:
         hint = f'For one of several values, use {{"$in": {shown(list(value))}}}.'
-    elif operator in ("$eq", "$in") and held == {"list"}:
+    elif operator in ("$eq", "$in") and field_kinds == {"list"}:
         first = next(iter(value)) if operator == "$in" else value
         hint = f'For an entry of the list, use {{"$contains": {shown(first)}}}.'
-    types = " or a ".join(sorted(held))
-    asked = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
-    return f"The filter {asked} can never match: {key!r} of the nodes is a {types}. {hint}"
+    types = " or a ".join(sorted(field_kinds))
+    condition = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
+    return f"The filter {condition} can never match: {key!r} of the nodes is a {types}. {hint}"
 
 
 def _kinds(graph: CorpusGraph) -> dict[str, set[str]]:
@@ -392,8 +396,8 @@ def _kinds_at(graph: CorpusGraph, path: str) -> set[str]:
         values = (look_up(entry, path) for entry in graph.metadata)
         return {_kind(type(value)) for value in values if value is not MISSING and value is not None}
 
-    made: Cache = graph.cache.get("kinds at", lambda: Cache(_TOLD))
-    return made.get(path, make) if len(path) <= _LONGEST else make()
+    cache: Cache = graph.cache.get("kinds at", lambda: Cache(_TOLD))
+    return cache.get(path, make) if len(path) <= _LONGEST else make()
 
 
 def _kind(kind: type) -> str:
@@ -443,197 +447,197 @@ def _compile(condition: Mapping[str, Any], numbers: Iterator[int]) -> _Test:
             f"The filter has more than {_MOST:,} conditions; for one of many values, use "
             '{"field": {"$in": [...]}}, and for anything else a function or a mask.'
         )
-    tests = [_entry_test(key, wanted, numbers) for key, wanted in condition.items()]
+    tests = [_entry_test(key, clause, numbers) for key, clause in condition.items()]
     return tests[0] if len(tests) == 1 else lambda g, r: all(test(g, r) for test in tests)
 
 
-def _entry_test(key: str, wanted: Any, numbers: Iterator[int]) -> _Test:
+def _entry_test(key: str, clause: Any, numbers: Iterator[int]) -> _Test:
     if not isinstance(key, str):
         raise InvalidArgumentError(f"Filter keys are strings, got {shown(key)}.")
     if key in ("$and", "$or"):
-        if not isinstance(wanted, (list, tuple)):
-            raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {shown(wanted)}.")
-        parts = [_compile(part, numbers) for part in (wanted if key == "$and" else _gathered(wanted))]
+        if not isinstance(clause, (list, tuple)):
+            raise InvalidArgumentError(f"Filter {key} takes a list of mappings, got {shown(clause)}.")
+        parts = [_compile(part, numbers) for part in (clause if key == "$and" else _gathered(clause))]
         how = all if key == "$and" else any
         return lambda g, r: how(part(g, r) for part in parts)
     if key == "$not":
-        negated = _compile(wanted, numbers)
-        return lambda g, r: not negated(g, r)
-    return _field_test(key, wanted)
+        test = _compile(clause, numbers)
+        return lambda g, r: not test(g, r)
+    return _field_test(key, clause)
 
 
-def as_kept(wanted: Any) -> Any:
+def as_kept(value: Any) -> Any:
     """Return a value as a graph keeps it, a date as an ISO string, say; one that no graph keeps as it is."""
-    if isinstance(wanted, Mapping):
-        return {key: as_kept(value) for key, value in wanted.items()}
-    if isinstance(wanted, (list, tuple)):
-        return [as_kept(value) for value in wanted]
+    if isinstance(value, Mapping):
+        return {key: as_kept(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_kept(item) for item in value]
     try:
-        found = plain(wanted, "a filter")
+        result = plain(value, "a filter")
     except InvalidArgumentError:
-        return wanted
+        return value
     # NaN equals nothing, not even a value that is missing.
-    return wanted if found is None else found
+    return value if result is None else result
 
 
-def _has_operators(wanted: Any) -> bool:
-    return isinstance(wanted, Mapping) and any(str(key).startswith("$") for key in wanted)
+def _has_operators(clause: Any) -> bool:
+    return isinstance(clause, Mapping) and any(str(key).startswith("$") for key in clause)
 
 
-def _field_test(key: str, wanted: Any) -> _Test:
+def _field_test(key: str, clause: Any) -> _Test:
     if key.startswith("$") and key not in _OWN:
         raise InvalidArgumentError(
             f"Unknown filter key {shown(key)}; keys are metadata fields, $id, $type, $title, $and, $or or $not."
             f"{_hint(key, _JOINS | {name[1:]: name for name in _OWN})}"
         )
-    own = _OWN.get(key)
-    read = own or (lambda g, r: _field(g.metadata[r], key))
-    if not _has_operators(wanted):
-        test = _value_test("$eq", wanted, own is None)
-        return lambda g, r: test(read(g, r))
-    for operator in wanted:
+    attribute = _OWN.get(key)
+    getter = attribute or (lambda g, r: _field(g.metadata[r], key))
+    if not _has_operators(clause):
+        test = _value_test("$eq", clause, attribute is None)
+        return lambda g, r: test(getter(g, r))
+    for operator in clause:
         if operator not in _TESTS:
             raise InvalidArgumentError(
                 f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}."
                 f"{_hint(str(operator), _MEANT)}"
             )
-        if operator in _ORDERS and isinstance(wanted[operator], time):
+        if operator in _ORDERS and isinstance(clause[operator], time):
             raise InvalidArgumentError(
-                f"Filter {operator} on {shown(key)} takes {shown(wanted[operator])}, a time without a day, which has no order; "
+                f"Filter {operator} on {shown(key)} takes {shown(clause[operator])}, a time without a day, which has no order; "
                 "give a datetime, or a text in the form of the metadata, such as '09:30:00'."
             )
-        kept = as_kept(wanted[operator])
-        if operator in ("$in", "$nin") and (isinstance(kept, str) or not isinstance(kept, Collection)):
-            raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(kept)}.")
-    tests = [_value_test(operator, value, own is None) for operator, value in wanted.items()]
+        operand = as_kept(clause[operator])
+        if operator in ("$in", "$nin") and (isinstance(operand, str) or not isinstance(operand, Collection)):
+            raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(operand)}.")
+    tests = [_value_test(operator, value, attribute is None) for operator, value in clause.items()]
     first = tests[0] if len(tests) == 1 else lambda value: all(test(value) for test in tests)
-    return lambda g, r: first(read(g, r))
+    return lambda g, r: first(getter(g, r))
 
 
 def _field(metadata: Mapping[str, Any], key: str) -> Any:
     """Return a field by its name or path, None if there is none."""
     if key in metadata or "." not in key:
         return metadata.get(key)
-    found = look_up(metadata, key)
-    return None if found is MISSING else found
+    value = look_up(metadata, key)
+    return None if value is MISSING else value
 
 
-def _value_test(operator: str, wanted: Any, dated: bool) -> Callable[[Any], bool]:
+def _value_test(operator: str, operand: Any, dated: bool) -> Callable[[Any], bool]:
     """Return an operator with what is wanted as a test of a value; dates are read only where `dated`."""
-    kept, asked = as_kept(wanted), moment(wanted) if dated else None
+    plain_operand, period = as_kept(operand), moment(operand) if dated else None
     if operator in ("$in", "$nin"):
-        among = _dated_among(wanted, _among(kept)) if dated else _among(kept)
+        among = _dated_among(operand, _among(plain_operand)) if dated else _among(plain_operand)
         return among if operator == "$in" else lambda value: not among(value)
     test = _TESTS[operator]
-    if asked is None or operator == "$exists":
-        return lambda value: test(value, kept)
+    if period is None or operator == "$exists":
+        return lambda value: test(value, plain_operand)
     if operator in _ORDERS:
-        return _dated_order(operator, asked, None if is_date(wanted) else test)
+        return _dated_order(operator, period, None if is_date(operand) else test)
     if operator == "$contains":
-        return _dated_contains(asked, None if is_date(wanted) else test)
-    return lambda value: _within(value, asked) == (operator == "$eq")
+        return _dated_contains(period, None if is_date(operand) else test)
+    return lambda value: _within(value, period) == (operator == "$eq")
 
 
-def _within(value: Any, asked: Moment) -> bool:
-    found = instant(value)
-    return found is not None and asked.first <= found < asked.after
+def _within(value: Any, period: Moment) -> bool:
+    timestamp = instant(value)
+    return timestamp is not None and period.first <= timestamp < period.after
 
 
-def _dated_order(operator: str, asked: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
+def _dated_order(operator: str, period: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a value is before or after a moment; `otherwise` compares texts that are not dates with its text."""
     # After a day is from its end on.
-    bound = asked.after if operator in ("$gt", "$lte") else asked.first
+    bound = period.after if operator in ("$gt", "$lte") else period.first
     compare = operators.ge if operator in ("$gt", "$gte") else operators.lt
 
     def test(value: Any) -> bool:
-        found = instant(value)
-        if found is None:
-            return otherwise is not None and otherwise(value, asked.text)
-        return compare(found, bound)
+        timestamp = instant(value)
+        if timestamp is None:
+            return otherwise is not None and otherwise(value, period.text)
+        return compare(timestamp, bound)
 
     return test
 
 
-def _dated_contains(asked: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
+def _dated_contains(period: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a value is, or a list contains, a date within a moment; `otherwise` reads texts that are not dates."""
 
     def test(value: Any) -> bool:
         if isinstance(value, list):
-            return any(_within(item, asked) for item in value)
+            return any(_within(item, period) for item in value)
         if instant(value) is None:
-            return otherwise is not None and otherwise(value, asked.text)
-        return _within(value, asked)
+            return otherwise is not None and otherwise(value, period.text)
+        return _within(value, period)
 
     return test
 
 
-def _dated_among(wanted: Iterable[Any], among: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _dated_among(values: Iterable[Any], among: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return a test of whether a value is among some, or at the time of one of them; its time does not grow with their number."""
-    asked = [found for each in wanted if (found := moment(each)) is not None]
-    instants = {each.first for each in asked if each.after - each.first == 1}
-    days = {each.first for each in asked if each.after - each.first == DAY}
+    periods = [period for each in values if (period := moment(each)) is not None]
+    instants = {each.first for each in periods if each.after - each.first == 1}
+    days = {each.first for each in periods if each.after - each.first == DAY}
 
     def test(value: Any) -> bool:
-        found = instant(value)
-        return (found is not None and (found in instants or found - found % DAY in days)) or among(value)
+        timestamp = instant(value)
+        return (timestamp is not None and (timestamp in instants or timestamp - timestamp % DAY in days)) or among(value)
 
-    return test if asked else among
+    return test if periods else among
 
 
 def _gathered(parts: Sequence[Any]) -> list[Any]:
     """Return the parts of ``$or``, those that ask for values of one field as one, so that a node's value is looked up once."""
-    asked: dict[str, list[Any]] = defaultdict(list)
-    others = []
+    fields: dict[str, list[Any]] = defaultdict(list)
+    rest = []
     for part in parts:
         field = next(iter(part)) if isinstance(part, Mapping) and len(part) == 1 else None
         values = _values(part[field]) if isinstance(field, str) and field not in ("$and", "$or", "$not") else None
         if field is None or values is None:
-            others.append(part)
+            rest.append(part)
         else:
-            asked[field] += values
-    return [*({field: {"$in": values}} for field, values in asked.items()), *others]
+            fields[field] += values
+    return [*({field: {"$in": values}} for field, values in fields.items()), *rest]
 
 
-def _values(wanted: Any) -> list[Any] | None:
+def _values(clause: Any) -> list[Any] | None:
     """Return the values one of which a condition on a field asks for; None if it asks for something else or they are not plain."""
-    if not _has_operators(wanted):
-        values = [wanted]
-    elif len(wanted) == 1 and "$eq" in wanted:
-        values = [wanted["$eq"]]
-    elif len(wanted) == 1 and isinstance(wanted.get("$in"), list):
-        values = wanted["$in"]
+    if not _has_operators(clause):
+        values = [clause]
+    elif len(clause) == 1 and "$eq" in clause:
+        values = [clause["$eq"]]
+    elif len(clause) == 1 and isinstance(clause.get("$in"), list):
+        values = clause["$in"]
     else:
         return None
     # NaN is in a list that contains it, but does not equal itself.
     return values if all(type(value) in _PLAIN and value == value for value in values) else None
 
 
-def _among(wanted: Collection[Any]) -> Callable[[Any], bool]:
+def _among(values: Collection[Any]) -> Callable[[Any], bool]:
     """Return a test of whether a value is ``in`` some; where these are plain, its time does not grow with their number."""
-    if not isinstance(wanted, list):
-        return lambda value: value in wanted
+    if not isinstance(values, list):
+        return lambda value: value in values
     plain_ones: set[Any] = set()
-    nested: dict[tuple[type, int], set[Any]] = defaultdict(set)
-    others = []
-    for each in wanted:
+    groups: dict[tuple[type, int], set[Any]] = defaultdict(set)
+    rest = []
+    for item in values:
         try:
-            place = plain_ones if type(each) in _PLAIN else nested[type(each), len(each)]
-            place.add(_frozen(each))
+            place = plain_ones if type(item) in _PLAIN else groups[type(item), len(item)]
+            place.add(_frozen(item))
         except (TypeError, RecursionError):
-            others.append(each)
+            rest.append(item)
 
     def test(value: Any) -> bool:
         kind = type(value)
         if kind in _PLAIN:
-            return value in plain_ones or value in others
+            return value in plain_ones or value in rest
         if kind not in (list, dict):
-            return value in wanted
+            return value in values
         try:
             # Only lists of the same length can be equal.
-            alike = nested.get((kind, len(value)))
-            return (alike is not None and _frozen(value) in alike) or value in others
+            group = groups.get((kind, len(value)))
+            return (group is not None and _frozen(value) in group) or value in rest
         except (TypeError, RecursionError):
-            return value in wanted
+            return value in values
 
     return test
 
@@ -646,5 +650,5 @@ def _frozen(value: Any) -> Hashable:
     if kind is list:
         return (list, *map(_frozen, value))
     if kind is dict:
-        return dict, frozenset((key, _frozen(held)) for key, held in value.items())
+        return dict, frozenset((key, _frozen(item)) for key, item in value.items())
     raise TypeError(f"{kind} may not be hashable")

@@ -143,21 +143,21 @@ def found_language(texts: Iterable[str]) -> str:
     """
     texts = texts if isinstance(texts, Sequence) else list(texts)
     step = max(1, len(texts) // _TEXTS)
-    words, decided, seen = Counter[str](), Counter[str](), set[str]()
+    words, votes, vocabulary = Counter[str](), Counter[str](), set[str]()
     for text in islice(texts, 0, None, step):
         text = normal(text[:_CHARACTERS]).casefold()
-        counted = Counter(word_pattern(text).findall(text))
+        frequencies = Counter(word_pattern(text).findall(text))
         scripts = Counter[str]()
-        for word, count in counted.items():
+        for word, count in frequencies.items():
             scripts[script_of(word)] += count
         words += scripts
-        seen.update(counted)
+        vocabulary.update(frequencies)
         for script in filter(None, scripts):
-            held = {code: sum(counted[word] for word in _LANGUAGES[code].words) for code in _of_script(script)}
-            best = sorted(held, key=lambda code: -held[code])[:2]
-            if best and held[best[0]] > (held[best[1]] if len(best) > 1 else -1):
-                decided[best[0]] += 1
-    total, found = sum(words.values()), list[str]()
+            counts = {code: sum(frequencies[word] for word in _LANGUAGES[code].words) for code in _of_script(script)}
+            best = sorted(counts, key=lambda code: -counts[code])[:2]
+            if best and counts[best[0]] > (counts[best[1]] if len(best) > 1 else -1):
+                votes[best[0]] += 1
+    total, languages = sum(words.values()), list[str]()
     # Japanese is written with Han characters too.
     if words["kana"] > _LEAST * (words["kana"] + words["han"]):
         words["kana"] += words.pop("han", 0)
@@ -166,14 +166,14 @@ def found_language(texts: Iterable[str]) -> str:
         if not codes or count < _LEAST * total:
             continue
         # One common word alone may be a name, or a word of another language.
-        decided = Counter({code: n for code, n in decided.items() if len(seen & _LANGUAGES[code].words) >= _FEWEST})
-        known = sum(decided[code] for code in codes)
-        if not known:
+        votes = Counter({code: n for code, n in votes.items() if len(vocabulary & _LANGUAGES[code].words) >= _FEWEST})
+        total_votes = sum(votes[code] for code in codes)
+        if not total_votes:
             # The first of a script is the one that most people write.
-            found.append(codes[0])
+            languages.append(codes[0])
         else:
-            found += [code for code in codes if decided[code] > _MAJORITY * known]
-    return "+".join(found) if total else "en"
+            languages += [code for code in codes if votes[code] > _MAJORITY * total_votes]
+    return "+".join(languages) if total else "en"
 
 
 @cache
@@ -190,15 +190,15 @@ def stop_words(language: str) -> frozenset[str]:
     >>> "the" in stop_words("en"), "der" in stop_words("de"), "ja" in stop_words("fi")
     (True, True, True)
     """
-    found = set[str]()
+    words = set[str]()
     for code in filter(None, language.split("+")):
-        held = _LANGUAGES["en" if code == "en_plus" else code]
-        name = code if held.name == "english" else held.name
-        listed = getattr(_lists(), f"STOPWORDS_{name.upper()}", held.words) if held.words else ()
-        found.update(word.casefold() for word in map(normal, listed))
+        entry = _LANGUAGES["en" if code == "en_plus" else code]
+        name = code if entry.name == "english" else entry.name
+        word_list = getattr(_lists(), f"STOPWORDS_{name.upper()}", entry.words) if entry.words else ()
+        words.update(word.casefold() for word in map(normal, word_list))
         # The lists of English are made for words of two letters and more.
-        found |= {"i"} if held.name == "english" else set()
-    return frozenset(found)
+        words |= {"i"} if entry.name == "english" else set()
+    return frozenset(words)
 
 
 def _lists() -> ModuleType:

@@ -69,23 +69,23 @@ def capitalized_names(text: str) -> tuple[str, ...]:
     >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.")
     ('J. R. Tolkien', 'The Tower of London', 'Thames')
     """
-    found, words = dict[str, None](), _SPAN.findall(normal(text[:_READ]))
+    names, words = dict[str, None](), _SPAN.findall(normal(text[:_READ]))
     stop = 0
     while stop < len(words):
         start, stop = stop, stop + 1
         if not _capital(words[start]):
             continue
         while stop < len(words):
-            joining = words[stop] in _PARTICLES or (words[stop] == "." and words[stop - 1] in NAME_TITLES)
-            joined = joining and stop + 1 < len(words) and _capital(words[stop + 1])
-            if not (joined or _capital(words[stop]) or words[stop].isdigit()):
+            particle = words[stop] in _PARTICLES or (words[stop] == "." and words[stop - 1] in NAME_TITLES)
+            connection = particle and stop + 1 < len(words) and _capital(words[stop + 1])
+            if not (connection or _capital(words[stop]) or words[stop].isdigit()):
                 break
-            stop += 1 + joined
+            stop += 1 + connection
         name = " ".join(words[start:stop]).replace(" . ", ". ")
         alone = stop - start == 1 and _begins(words, start)
         if not alone and stop - start <= _MOST_WORDS and len(name) <= _MOST_CHARACTERS and name_keys(name):
-            found[name] = None
-    return tuple(found)
+            names[name] = None
+    return tuple(names)
 
 
 def is_proper_name(name: str) -> bool:
@@ -114,15 +114,15 @@ def opening_name(title: str, text: str) -> str:
     """
     words = name_words((title.endswith(")") and title.rpartition(" (")[0]) or title, fold=True)
     for line in _HEADING_END.split(text[: 2 * len(title) + _OPENING_READ]):
-        written = name_words(line)
-        folded = [word.casefold() for word in written[: len(words) + _BEFORE]]
+        tokens = name_words(line)
+        folded = [word.casefold() for word in tokens[: len(words) + _BEFORE]]
         start = next((place for place in range(_BEFORE + 1) if words and folded[place : place + len(words)] == words), None)
         if start is None:
-            if written:
+            if tokens:
                 break
-        elif (after := written[start + len(words) :]) and written != name_words(title):
+        elif (after := tokens[start + len(words) :]) and tokens != name_words(title):
             stated = after[0] not in _ENDS and not _capital(after[0])
-            return " ".join(written[start : start + len(words)]) if stated else ""
+            return " ".join(tokens[start : start + len(words)]) if stated else ""
     return ""
 
 
@@ -199,9 +199,9 @@ class InflectedNames:
     def find(self, words: Sequence[str], start: int) -> tuple[str, int]:
         """Return the longest name that begins at a word, and its number of words; "" and 0 if there is none."""
         for length in sorted(self._lengths.get(self._stemmed(words[start]), ()), reverse=True):
-            written = words[start : start + length]
-            name = self._names.get(self._key(written), "")
-            if name and (self._fold or list(map(_capital, written)) == list(map(_capital, name_words(name)))):
+            tokens = words[start : start + length]
+            name = self._names.get(self._key(tokens), "")
+            if name and (self._fold or list(map(_capital, tokens)) == list(map(_capital, name_words(name)))):
                 return name, length
         return "", 0
 
@@ -209,12 +209,12 @@ class InflectedNames:
         return tuple(map(self._stemmed, words))
 
     def _stemmed(self, word: str) -> str:
-        found = self._stems.get(word)
-        if found is None:
+        key = self._stems.get(word)
+        if key is None:
             folded = word.casefold()
             stem = self._stem(folded)
-            found = self._stems[word] = stem if len(stem) >= _SHORTEST_STEM else folded
-        return found
+            key = self._stems[word] = stem if len(stem) >= _SHORTEST_STEM else folded
+        return key
 
 
 class NameTable:
@@ -260,21 +260,21 @@ class NameTable:
         several: set[str] = set()
         lower = 0
         for row, name in enumerate(names):
-            written = name_words(name)
-            if written:
-                words = [word.casefold() for word in written] if fold else written
+            tokens = name_words(name)
+            if tokens:
+                words = [word.casefold() for word in tokens] if fold else tokens
                 key = " ".join(words)
                 self._rows.setdefault(key, []).append(row)
                 if len(words) <= LONGEST_NAME:
                     lengths.setdefault(" ".join(words[:2]), set()).add(len(words))
                 lower += name.islower()
-                if fold and spelling.setdefault(key, as_written := " ".join(written)) != as_written:
+                if fold and spelling.setdefault(key, as_written := " ".join(tokens)) != as_written:
                     several.add(key)
         for row in (row for key in several for row in self._rows[key]):
             self._spelled.setdefault(" ".join(name_words(names[row])), []).append(row)
         # By the first two words: many names begin with the same one.
-        self._lengths = {words: sorted(found, reverse=True) for words, found in lengths.items()}
-        self.longest = max((found[0] for found in self._lengths.values()), default=0)
+        self._lengths = {words: sorted(sizes, reverse=True) for words, sizes in lengths.items()}
+        self.longest = max((sizes[0] for sizes in self._lengths.values()), default=0)
         self.capitals = 2 * lower < len(names)
         self._inflected = InflectedNames(self._rows, language, fold=fold) if language else None
         self._korean = any("\uac00" <= key[-1] <= "\ud7a3" for key in self._rows)
@@ -294,9 +294,9 @@ class NameTable:
         capital, matches in lower case count only if no match in the text contains a capital: in "which actors star in Kismet",
         Kismet is a name and "actors" is not, even if there is such a node; in "who directed kismet", kismet is.
         """
-        written = name_words(text)
-        words = [word.casefold() for word in written] if self.fold else written
-        found: list[tuple[str, list[int]]] = []
+        tokens = name_words(text)
+        words = [word.casefold() for word in tokens] if self.fold else tokens
+        matches: list[tuple[str, list[int]]] = []
         start = 0
         while start < len(words):
             step = 1
@@ -306,25 +306,25 @@ class NameTable:
                 name = " ".join(words[start : start + length])
                 if name not in self._rows and not self._korean:
                     continue
-                spelled = written[start : start + length]
+                spelling = tokens[start : start + length]
                 if name not in self._rows:
                     # A name with particles behind it; other words of it may have capitals to fold.
-                    before = name.removesuffix(spelled[-1])
-                    stem = next((stem for stem in korean_stems(spelled[-1]) if before + stem in self._rows), "")
-                    name, spelled = before + stem, [*spelled[:-1], stem]
+                    before = name.removesuffix(spelling[-1])
+                    stem = next((stem for stem in korean_stems(spelling[-1]) if before + stem in self._rows), "")
+                    name, spelling = before + stem, [*spelling[:-1], stem]
                 if name in self._rows:
-                    found.append((" ".join(spelled), self._meant(spelled)))
+                    matches.append((" ".join(spelling), self._meant(spelling)))
                     step = length
                     break
             else:
                 if self._inflected is not None:
-                    name, length = self._inflected.find(written, start)
+                    name, length = self._inflected.find(tokens, start)
                     if name:
-                        found.append((" ".join(written[start : start + length]), self._rows[name]))
+                        matches.append((" ".join(tokens[start : start + length]), self._rows[name]))
                         step = length
             start += step
-        proper = [match for match in found if not match[0].islower()]
-        return proper if self.capitals and proper else found
+        proper = [match for match in matches if not match[0].islower()]
+        return proper if self.capitals and proper else matches
 
 
 def name_runs(text: str, longest: int) -> set[str]:
@@ -352,8 +352,8 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     """
 
     def make() -> NameTable:
-        named = named_rows(graph.titles, graph.metadata, graph.origins)
-        names = [(title if row in named else "") if title else graph.ids[row] for row, title in enumerate(graph.titles)]
+        rows = named_rows(graph.titles, graph.metadata, graph.origins)
+        names = [(title if row in rows else "") if title else graph.ids[row] for row, title in enumerate(graph.titles)]
         return NameTable(names, fold=fold, language=inflected(found_language(graph.texts)))
 
     return graph.cache.get(("names", fold), make)
@@ -371,10 +371,10 @@ def name_types(graph: GraphFacts) -> tuple[str, ...]:
     def read(graph: CorpusGraph) -> tuple[str, ...]:
         if "" not in graph.texts:
             return ()
-        names, others = set[str](), set[str]()
+        names, text_types = set[str](), set[str]()
         for kind, text, metadata in zip(graph.types, graph.texts, graph.metadata, strict=True):
-            (names if not text and metadata.get(NAMED_BY_TEXTS) is True else others).add(kind)
-        return tuple(sorted(names - others)) if others else ()
+            (names if not text and metadata.get(NAMED_BY_TEXTS) is True else text_types).add(kind)
+        return tuple(sorted(names - text_types)) if text_types else ()
 
     return graph.fact("types of names", read)
 
@@ -383,10 +383,10 @@ def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
     """Return the rows of the nodes with this title, ignoring case, in ascending order."""
 
     def make() -> dict[str, list[int]]:
-        held: dict[str, list[int]] = {}
+        index: dict[str, list[int]] = {}
         for row, name in enumerate(graph.titles):
-            held.setdefault(name.strip().casefold(), []).append(row)
-        held.pop("", None)
-        return held
+            index.setdefault(name.strip().casefold(), []).append(row)
+        index.pop("", None)
+        return index
 
     return graph.cache.get("titles", make).get(title.strip().casefold(), [])

@@ -65,14 +65,14 @@ class NodePath:
     @property
     def text(self) -> str:
         """The path by titles, or by ids if a node has no title."""
-        named = zip(self.titles or self.nodes, self.nodes, strict=True)
-        return self._written([title if title.strip() else node for title, node in named])
+        pairs = zip(self.titles or self.nodes, self.nodes, strict=True)
+        return self._written([title if title.strip() else node for title, node in pairs])
 
     def _written(self, names: Sequence[str]) -> str:
         # A path is a line of the lists that it stands in, whatever its names are.
-        text, *others = (" ".join(name.split()) for name in names)
+        text, *rest = (" ".join(name.split()) for name in names)
         relations = (" ".join(relation.split()) for relation in self.relations)
-        for name, relation, forward in zip(others, relations, self.forward, strict=True):
+        for name, relation, forward in zip(rest, relations, self.forward, strict=True):
             line = f"-[{relation}]-" if relation else "-"
             text += f" {line} {name}" if forward is None else f" {line}> {name}" if forward else f" <{line} {name}"
         return text
@@ -82,8 +82,8 @@ class NodePath:
         """Return the path that :meth:`to_dict` wrote; None for anything else."""
         try:
             score = plain.get("score")
-            listed = {name: tuple(values) for name, values in plain.items() if name != "score"}
-            path = cls(**listed, score=score if isinstance(score, (int, float)) else None)
+            fields = {name: tuple(values) for name, values in plain.items() if name != "score"}
+            path = cls(**fields, score=score if isinstance(score, (int, float)) else None)
             # A path whose parts do not fit together cannot be written.
             return path if str(path) and path.text else None
         except (AttributeError, TypeError, ValueError, IndexError):
@@ -113,8 +113,8 @@ class NodePath:
 
     def triples(self) -> list[tuple[str, str, str]]:
         """Return source, target and relation of the steps along edges."""
-        walked = [step for step in self._walked() if step[3] is not None]
-        return [(near, far, relation) if forward else (far, near, relation) for near, far, relation, forward in walked]
+        steps = [step for step in self._walked() if step[3] is not None]
+        return [(near, far, relation) if forward else (far, near, relation) for near, far, relation, forward in steps]
 
     def names(self) -> list[SharedName]:
         """Return the steps without an edge, such as those by a name that two texts share."""

@@ -56,12 +56,12 @@ def named_rows(
     titles: Sequence[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]
 ) -> frozenset[int]:
     """Return the rows of the nodes to which their titles refer: of the chunks of a page with the same title only the first."""
-    titled = [row for row, title in enumerate(titles) if title]
-    addresses = [page_address(metadata[row]) for row in titled]
-    alone = [row for row, address in zip(titled, addresses, strict=True) if not address]
-    pages = page_order(addresses, [metadata[row] for row in titled], [origins[row] for row in titled]).rows.values()
+    title_rows = [row for row, title in enumerate(titles) if title]
+    addresses = [page_address(metadata[row]) for row in title_rows]
+    alone = [row for row, address in zip(title_rows, addresses, strict=True) if not address]
+    pages = page_order(addresses, [metadata[row] for row in title_rows], [origins[row] for row in title_rows]).rows.values()
     # The first of each title, by writing the others before.
-    first = {(page, titles[titled[n]]): titled[n] for page, rows in enumerate(pages) for n in reversed(rows)}
+    first = {(page, titles[title_rows[n]]): title_rows[n] for page, rows in enumerate(pages) for n in reversed(rows)}
     return frozenset([*alone, *first.values()])
 
 

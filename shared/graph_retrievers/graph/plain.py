@@ -60,18 +60,18 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
         return value
     if kind is list:
         items = [plain(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
-        return value if all(made is item for made, item in zip(items, value, strict=True)) else items
+        return value if all(result is item for result, item in zip(items, value, strict=True)) else items
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         entries = {plain(key, where): plain(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
-        same = kind is dict and all(made is item for made, item in zip(entries.values(), value.values(), strict=True))
+        same = kind is dict and all(result is item for result, item in zip(entries.values(), value.values(), strict=True))
         return value if same else entries
-    found = _usual(value)
-    if found is value:
+    substitute = _usual(value)
+    if substitute is value:
         raise InvalidArgumentError(
             f"{where} is {shown(value)} ({kind.__name__}), which cannot be saved with an index; leave it out, or use None, bool, "
             "int, finite float, str, lists and dicts with string keys."
         )
-    return plain(found, where, depth)
+    return plain(substitute, where, depth)
 
 
 def copied(value: Any) -> Any:
@@ -97,11 +97,11 @@ def _copied(value: Any) -> Any:
     if kind not in (dict, list):
         return deepcopy(value)
     # Most have no other inside, and are copied as a whole.
-    made = value.copy()
+    result = value.copy()
     for place, item in value.items() if kind is dict else enumerate(value):
         if type(item) not in _SCALARS:
-            made[place] = _copied(item)
-    return made
+            result[place] = _copied(item)
+    return result
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
@@ -142,9 +142,9 @@ def _usual(value: Any) -> Any:
     if isinstance(value, np.longdouble):
         return float(value)
     if isinstance(value, (np.ndarray, Tensor, np.generic)):
-        listed = _listed(value)
+        content = _listed(value)
         # Some kinds of numbers, such as complex ones of long double, list themselves.
-        return value if type(listed) is type(value) else listed
+        return value if type(content) is type(value) else content
     if isinstance(value, (date, time)):
         # pandas' missing time is a datetime that does not equal itself.
         return None if value != value else value.isoformat()

@@ -18,15 +18,15 @@ def ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
 
     Rows are integers below `size`, and -1 on pads. `owner` is named in the error.
     """
-    for name, given in (("rows", rows), ("scores", scores)):
-        if not isinstance(given, Tensor) or given.dim() != 2 or given.shape != rows.shape:
-            shape = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
+    for name, values in (("rows", rows), ("scores", scores)):
+        if not isinstance(values, Tensor) or values.dim() != 2 or values.shape != rows.shape:
+            shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise InvalidArgumentError(f"{owner} returned {name} of shape {shape}; expected tensors of shape [B, K] for both.")
     if rows.is_floating_point() or not scores.is_floating_point():
         raise InvalidArgumentError(f"{owner} returned {rows.dtype} rows and {scores.dtype} scores; expected integers and floats.")
-    wrong = (rows < -1) | (rows >= size) | ((rows >= 0) & scores.isnan())
-    if bool(wrong.any()):
-        row, score = int(rows[wrong][0]), float(scores[wrong][0])
+    mask = (rows < -1) | (rows >= size) | ((rows >= 0) & scores.isnan())
+    if bool(mask.any()):
+        row, score = int(rows[mask][0]), float(scores[mask][0])
         raise InvalidArgumentError(
             f"{owner} returned row {row} with score {score}; expected rows from -1 to {size - 1} and numbers."
         )
@@ -94,11 +94,11 @@ def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
     after, first = torch.cat([after, torch.full_like(after[:1], values.numel())]), torch.cat([first, torch.ones_like(first[:1])])
     # Runs begin where a run ends; the steps double, so that there are few of them.
     while True:
-        found = first.clone()
-        found[after[first]] = True
-        if torch.equal(found, first):
+        starts = first.clone()
+        starts[after[first]] = True
+        if torch.equal(starts, first):
             return (torch.cumsum(first[:-1], 0) - 1).view(shape)
-        first, after = found, after[after]
+        first, after = starts, after[after]
 
 
 def falling(scores: Tensor) -> Tensor:
@@ -145,10 +145,10 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
         cut = values[:, k - 1 : k]
         slack = torch.where(torch.isinf(cut), 0.0, _slack(cut, tolerance))
         # The few rows with such a tie are read whole.
-        tied = (values[:, k : k + 1] >= cut - slack).flatten().nonzero().flatten()
-        if tied.numel():
-            slack = _slack(values, tolerance).index_select(0, tied)
-            columns[tied, :k] = _lowest_of_level(scores.index_select(0, tied), values.index_select(0, tied), k, slack)
+        ties = (values[:, k : k + 1] >= cut - slack).flatten().nonzero().flatten()
+        if ties.numel():
+            slack = _slack(values, tolerance).index_select(0, ties)
+            columns[ties, :k] = _lowest_of_level(scores.index_select(0, ties), values.index_select(0, ties), k, slack)
     columns = torch.sort(columns[:, :k], dim=1).values
     values = scores.gather(1, columns)
     order = descending(values, tolerance)

@@ -23,13 +23,13 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Dr. Ada M. Holm sang. Did she? In Lund, e.g. at school.")
     ['Dr. Ada M. Holm sang.', 'Did she?', 'In Lund, e.g. at school.']
     """
-    found, start = list[str](), 0
+    parts, start = list[str](), 0
     for end in _END.finditer(text):
         if end[0] == ".":
             word, after = _LAST_WORD.search(text[max(start, end.start() - _LOOK) : end.start()]), _NEXT.match(text, end.end())
             short = word is not None and (word[0] in NAME_TITLES or (len(word[0]) == 1 and word[0].isupper()))
             if short or (after is not None and after[1].islower()):
                 continue
-        found.append(text[start : end.end()].strip())
+        parts.append(text[start : end.end()].strip())
         start = end.end()
-    return [sentence for sentence in (*found, text[start:].strip()) if sentence]
+    return [sentence for sentence in (*parts, text[start:].strip()) if sentence]

@@ -45,32 +45,32 @@ def prize_collecting_steiner_tree(
 
 def _grown(sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray) -> list[int]:
     """Return the edges of the forest that growth makes, in the order in which they become tight."""
-    label, left, active = np.arange(prizes.size), prizes.astype(float), prizes > 0
+    label, surplus, active = np.arange(prizes.size), prizes.astype(float), prizes > 0
     slack, edges, forest = costs.astype(float), np.arange(costs.size), list[int]()
     near, far = label[sources], label[targets]
     # Of edges that become tight together, those at the highest prizes come first.
-    wanted = prizes[sources] + prizes[targets]
+    prize_sums = prizes[sources] + prizes[targets]
     rounding = _ROUNDING * max(prizes.max(initial=0.0), costs.max(initial=0.0))
     while np.count_nonzero(active) > 1:
         # Edges inside a component never become tight. The ends of the others are known by their components.
         near, far = label[near], label[far]
-        between = near != far
-        near, far, slack, edges = near[between], far[between], slack[between], edges[between]
+        mask = near != far
+        near, far, slack, edges = near[mask], far[mask], slack[mask], edges[mask]
         rate = active[near].astype(float) + active[far]
-        when = np.divide(slack, rate, out=np.full(slack.size, np.inf), where=rate > 0)
-        step = max(min(when.min(initial=np.inf), left[active].min()), 0.0)
+        times = np.divide(slack, rate, out=np.full(slack.size, np.inf), where=rate > 0)
+        step = max(min(times.min(initial=np.inf), surplus[active].min()), 0.0)
         slack -= step * rate
-        left[active] -= step
-        tight = np.flatnonzero(when <= step + rounding)
-        for place in tight[np.argsort(-wanted[edges[tight]], kind="stable")].tolist():
+        surplus[active] -= step
+        tight = np.flatnonzero(times <= step + rounding)
+        for place in tight[np.argsort(-prize_sums[edges[tight]], kind="stable")].tolist():
             one, other = sorted((int(label[near[place]]), int(label[far[place]])))
             if one != other:
                 forest.append(int(edges[place]))
                 label[label == other] = one
-                left[one] += left[other]
+                surplus[one] += surplus[other]
                 active[one] |= active[other]
                 active[other] = False
-        active &= left > 0
+        active &= surplus > 0
     return forest
 
 
@@ -78,29 +78,29 @@ def _pruned(trees: list[list[tuple[int, int]]], prizes: np.ndarray, costs: np.nd
     """Return the nodes and edges of the best part of any tree; `trees` has the neighbours of each node and their edges."""
     worth = prizes.tolist()
     least = _ROUNDING * max([1e-300, *worth])
-    parent, kept, best = [-1] * len(worth), [list[tuple[int, int]]() for _ in worth], -1
-    seen = [False] * len(worth)
+    parent, children, best = [-1] * len(worth), [list[tuple[int, int]]() for _ in worth], -1
+    visited = [False] * len(worth)
     for root in range(len(worth)):
-        if seen[root]:
+        if visited[root]:
             continue
         order = [root]
-        seen[root] = True
+        visited[root] = True
         for node in order:
             for near, _ in trees[node]:
-                if not seen[near]:
-                    seen[near], parent[near] = True, node
+                if not visited[near]:
+                    visited[near], parent[near] = True, node
                     order.append(near)
         for node in reversed(order):
             for near, edge in trees[node]:
                 gain = worth[near] - float(costs[edge])
                 if near != parent[node] and gain >= -least:
                     worth[node] += gain
-                    kept[node].append((near, edge))
+                    children[node].append((near, edge))
         for node in order:
             if worth[node] > (worth[best] if best >= 0 else 0.0) + least:
                 best = node
     nodes, edges = [best] if best >= 0 else [], list[int]()
     for node in nodes:
-        nodes += [near for near, _ in kept[node]]
-        edges += [edge for _, edge in kept[node]]
+        nodes += [near for near, _ in children[node]]
+        edges += [edge for _, edge in children[node]]
     return np.array(sorted(nodes), np.int64), np.array(sorted(edges), np.int64)

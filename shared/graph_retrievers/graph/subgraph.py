@@ -57,9 +57,9 @@ class Subgraph:
     def _names(self) -> dict[str, str]:
         """Return what the nodes are called, by id; followed by the ends of edges that are not among them, named by their ids."""
         ends = {end: end for edge in self.edges for end in (edge.source, edge.target)}
-        ends |= {end: end for shared in self.names for end in (shared.near, shared.far)}
-        named = {node.id: label(node.id, node.title, node.text) for node in self.nodes}
-        return named | {end: end for end in ends if end not in named}
+        ends |= {end: end for step in self.names for end in (step.near, step.far)}
+        names = {node.id: label(node.id, node.title, node.text) for node in self.nodes}
+        return names | {end: end for end in ends if end not in names}
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes.
@@ -69,15 +69,15 @@ class Subgraph:
         """
         import networkx
 
-        made = networkx.MultiDiGraph()
+        graph = networkx.MultiDiGraph()
         for node in self.nodes:
-            made.add_node(node.id, text=node.text, title=node.title, type=node.type, metadata=dict(node.metadata))
+            graph.add_node(node.id, text=node.text, title=node.title, type=node.type, metadata=dict(node.metadata))
         for edge in self.edges:
             content = {"relation": edge.relation, "weight": edge.weight, "text": edge.text, "metadata": dict(edge.metadata)}
-            made.add_edge(edge.source, edge.target, **content)
-        for shared in self.names:
-            made.add_edge(shared.near, shared.far, relation=shared.name, shared_name=True)
-        return made
+            graph.add_edge(edge.source, edge.target, **content)
+        for step in self.names:
+            graph.add_edge(step.near, step.far, relation=step.name, shared_name=True)
+        return graph
 
     def to_node_link(self) -> dict[str, Any]:
         """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link format, as plain values.
@@ -118,9 +118,9 @@ class Subgraph:
         for edge in self.edges:
             relation = f'|"{_mermaid(edge.relation)}"|' if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -->{relation} n{number[edge.target]}")
-        for shared in self.names:
-            name = f'|"{_mermaid(shared.name)}"|' if shared.name else ""
-            lines.append(f"    n{number[shared.near]} -.-{name} n{number[shared.far]}")
+        for step in self.names:
+            name = f'|"{_mermaid(step.name)}"|' if step.name else ""
+            lines.append(f"    n{number[step.near]} -.-{name} n{number[step.far]}")
         return "\n".join(lines)
 
     def to_dot(self) -> str:
@@ -131,9 +131,9 @@ class Subgraph:
         for edge in self.edges:
             relation = f" [label={_dot(edge.relation)}]" if edge.relation else ""
             lines.append(f"    n{number[edge.source]} -> n{number[edge.target]}{relation};")
-        for shared in self.names:
-            name = f"label={_dot(shared.name)}, " if shared.name else ""
-            lines.append(f"    n{number[shared.near]} -> n{number[shared.far]} [{name}style=dashed, dir=none];")
+        for step in self.names:
+            name = f"label={_dot(step.name)}, " if step.name else ""
+            lines.append(f"    n{number[step.near]} -> n{number[step.far]} [{name}style=dashed, dir=none];")
         return "\n".join([*lines, "}"])
 
     def to_csv(self) -> str:
@@ -159,16 +159,16 @@ class Subgraph:
         """
         names = self._names()
         number = {node: place for place, node in enumerate(names)}
-        told = {node.id: ". ".join(filter(None, (node.title, node.text))) or node.id for node in self.nodes}
-        named = ((number[node], told.get(node, node)) for node in names)
-        joined = ((number[edge.source], edge.text or edge.relation, number[edge.target]) for edge in self.edges)
+        texts = {node.id: ". ".join(filter(None, (node.title, node.text))) or node.id for node in self.nodes}
+        node_rows = ((number[node], texts.get(node, node)) for node in names)
+        edge_rows = ((number[edge.source], edge.text or edge.relation, number[edge.target]) for edge in self.edges)
         # Without a name, a row would read as an edge.
-        shared = ((number[step.near], step.name, number[step.far]) for step in self.names if step.name)
-        tables = (("node_id", "node_attr"), *named), (("src", "edge_attr", "dst"), *joined, *shared)
-        written = [io.StringIO() for _ in tables]
-        for out, table in zip(written, tables, strict=True):
+        name_rows = ((number[step.near], step.name, number[step.far]) for step in self.names if step.name)
+        tables = (("node_id", "node_attr"), *node_rows), (("src", "edge_attr", "dst"), *edge_rows, *name_rows)
+        outputs = [io.StringIO() for _ in tables]
+        for out, table in zip(outputs, tables, strict=True):
             csv.writer(out, lineterminator="\n").writerows(table)
-        return "\n".join(out.getvalue() for out in written).rstrip("\n")
+        return "\n".join(out.getvalue() for out in outputs).rstrip("\n")
 
 
 def _plain(value: Any) -> Any:
@@ -183,8 +183,8 @@ def _plain(value: Any) -> Any:
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Return values as GraphML has them: text, numbers and truth values."""
-    told = {name: json.dumps(_plain(value)) if isinstance(value, (dict, list)) else value for name, value in values.items()}
-    return {name: _NO_XML.sub("\ufffd", value) if isinstance(value, str) else value for name, value in told.items()}
+    entries = {name: json.dumps(_plain(value)) if isinstance(value, (dict, list)) else value for name, value in values.items()}
+    return {name: _NO_XML.sub("\ufffd", value) if isinstance(value, str) else value for name, value in entries.items()}
 
 
 def _mermaid(text: str) -> str:

@@ -138,20 +138,20 @@ def pairs(word: str) -> list[str]:
     """
     if word.isascii() or not _PAIRED.search(word):
         return [word]
-    found: list[str] = []
+    terms: list[str] = []
     for part in _PART.findall(word):
         if not _PAIRED.match(part):
-            found.append(part)
+            terms.append(part)
             continue
         letters = _PAIR_LETTER.findall(part)
         if len(letters) == 1:
             # Particles behind a word of another script are not a word.
-            found += [part] if not (found and _PARTICLES.fullmatch(part)) else []
+            terms += [part] if not (terms and _PARTICLES.fullmatch(part)) else []
             continue
-        found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]
+        terms += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]
         if _PARTICLES.match(part, 1) and _HANGUL[0] <= part[0] <= _HANGUL[1]:
-            found.append(part[0])
-    return found
+            terms.append(part[0])
+    return terms
 
 
 def unpointed(text: str) -> str:

@@ -36,11 +36,11 @@ def context_text(
     unscored, rising = _rising([(hit.path, hit.text) for hit in chains] or _walked(hit.path for hit in nodes))
     paths = [_Entry(" ".join(path.split())) for path in (*unscored, *rising)]
     best_first = [*range(len(unscored)), *reversed(range(len(unscored), len(paths)))]
-    stated = [_Entry(_entry("", hit.text)) for hit in facts]
+    entries = [_Entry(_entry("", hit.text)) for hit in facts]
     texts = [_Entry(_line(hit), partial(_context_lines, hit, question, model)) for hit in nodes]
     parts = [
         _Part("Paths:", "path", paths, best_first),
-        _Part("Facts:", "fact", stated, range(len(stated))),
+        _Part("Facts:", "fact", entries, range(len(entries))),
         _Part("Texts:", "passage", texts, range(len(texts))),
     ]
     if max_tokens is None:
@@ -58,8 +58,8 @@ def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list
         return ["  Context:", *("\n".join(f"  {line}" for line in near.split("\n")) for near in neighbors)]
     steps = (NodePath((edge.source, edge.target), (edge.relation,), (True,)) for edge in hit.context.edges if edge.relation)
     links = [f"- {step}" for step in steps]
-    told = "\n".join([_line(hit), *neighbors, *links])
-    summary = complete_text(model, f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{told}")
+    text = "\n".join([_line(hit), *neighbors, *links])
+    summary = complete_text(model, f"{_SUMMARY}\n\nQuestion: {question}\n\nText and its context:\n{text}")
     return [f"  Context: {' '.join(summary.split())}"]
 
 
@@ -72,21 +72,21 @@ def _line(hit: Hit | Node) -> str:
 
 def _entry(name: str, text: str) -> str:
     """Return an entry of a list; what begins a line in the text must not look like another entry."""
-    written = "\n    ".join(text.splitlines())
-    return f"- {name}: {written}" if name and written else f"- {name or written}"
+    body = "\n    ".join(text.splitlines())
+    return f"- {name}: {body}" if name and body else f"- {name or body}"
 
 
 def _walked(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:
     """Return the paths of more than one node, with their texts, without those that begin a longer one."""
     distinct = {path.nodes: path for path in paths if len(path.nodes) > 1}
-    begun = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
-    return [(path, path.text) for nodes, path in distinct.items() if nodes not in begun]
+    beginnings = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
+    return [(path, path.text) for nodes, path in distinct.items() if nodes not in beginnings]
 
 
 def _rising(paths: list[tuple[NodePath, str]]) -> tuple[list[str], list[str]]:
     """Return the texts of paths: of those without a score in order, and of the others by score, of equal ones the first last."""
-    scored = sorted((pair for pair in paths[::-1] if pair[0].score is not None), key=lambda pair: pair[0].score or 0.0)
-    return [text for path, text in paths if path.score is None], [text for _, text in scored]
+    pairs = sorted((pair for pair in paths[::-1] if pair[0].score is not None), key=lambda pair: pair[0].score or 0.0)
+    return [text for path, text in paths if path.score is None], [text for _, text in pairs]
 
 
 class _Entry:
@@ -109,35 +109,35 @@ class _Part(NamedTuple):
     order: Sequence[int]
 
 
-def _written(parts: Sequence[_Part], kept: Collection[tuple[int, int]] | None = None) -> str:
-    """Return parts as one text, with the entries at all places, or at the places (part, entry) in `kept`."""
-    chosen = [
-        (part.heading, [entry.text for row, entry in enumerate(part.entries) if kept is None or (place, row) in kept])
+def _written(parts: Sequence[_Part], places: Collection[tuple[int, int]] | None = None) -> str:
+    """Return parts as one text, with the entries at all places, or at the places (part, entry) in `places`."""
+    sections = [
+        (part.heading, [entry.text for row, entry in enumerate(part.entries) if places is None or (place, row) in places])
         for place, part in enumerate(parts)
     ]
-    return "\n\n".join("\n".join([heading, *lines]) for heading, lines in chosen if lines)
+    return "\n\n".join("\n".join([heading, *lines]) for heading, lines in sections if lines)
 
 
 def _written_within(parts: Sequence[_Part], most: int, count: Callable[[str], int]) -> str:
     """Return parts as one text of at most so many tokens, with the entries that fit and a line that says what is left out."""
     total = sum(len(part.entries) for part in parts)
     # Nothing follows the last entry.
-    kept = _fitting(parts, most + count("\n\n"), count)
-    if len(kept) == total and count(_written(parts)) <= most:
+    places = _fitting(parts, most + count("\n\n"), count)
+    if len(places) == total and count(_written(parts)) <= most:
         return _written(parts)
     # The line of a part of them is not longer than that of all.
-    kept = _fitting(parts, most - count(f"\n\n{_left_out(parts, [])}"), count)
+    places = _fitting(parts, most - count(f"\n\n{_left_out(parts, [])}"), count)
     while True:
-        text = "\n\n".join(filter(None, [_written(parts, kept), _left_out(parts, kept)]))
+        text = "\n\n".join(filter(None, [_written(parts, places), _left_out(parts, places)]))
         # The tokens of a text are not always those of its lines.
-        if not kept or count(text) <= most:
+        if not places or count(text) <= most:
             return text
-        kept.pop()
+        places.pop()
 
 
 def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> list[tuple[int, int]]:
     """Return the places (part, entry) of the entries that fit into so many tokens, those of the first part first."""
-    kept = []
+    places = []
     for place, part in enumerate(parts):
         heading = count(f"{part.heading}\n\n")
         for row in part.order:
@@ -145,16 +145,16 @@ def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> 
             # A language model need not write about what does not fit anyway.
             if heading + count(f"{entry.line}\n") > room or (cost := heading + count(f"{entry.text}\n")) > room:
                 continue
-            kept.append((place, row))
+            places.append((place, row))
             heading, room = 0, room - cost
-    return kept
+    return places
 
 
-def _left_out(parts: Sequence[_Part], kept: Collection[tuple[int, int]]) -> str:
+def _left_out(parts: Sequence[_Part], places: Collection[tuple[int, int]]) -> str:
     """Return the line that says how many entries of each part are left out; "" for none."""
-    missing = [(len(part.entries) - sum(at == place for at, _ in kept), part.noun) for place, part in enumerate(parts)]
-    told = [f"{number:,} further {noun}{'s' * (number > 1)}" for number, noun in missing if number]
-    return f"{' and '.join(filter(None, [', '.join(told[:-1]), told[-1]]))} left out." if told else ""
+    counts = [(len(part.entries) - sum(at == place for at, _ in places), part.noun) for place, part in enumerate(parts)]
+    phrases = [f"{number:,} further {noun}{'s' * (number > 1)}" for number, noun in counts if number]
+    return f"{' and '.join(filter(None, [', '.join(phrases[:-1]), phrases[-1]]))} left out." if phrases else ""
 
 
 def _counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:

@@ -110,9 +110,9 @@ class Hit:
         """
         lines = [f"found by {self.operator}"]
         if self.ranks:
-            held = ", ".join(f"{name} at rank {rank}" for name, rank in self.ranks.items() if rank is not None)
-            others = ", ".join(name for name, rank in self.ranks.items() if rank is None)
-            lines.append("; ".join(part for part in (held and f"held by {held}", others and f"not by {others}") if part))
+            lists = ", ".join(f"{name} at rank {rank}" for name, rank in self.ranks.items() if rank is not None)
+            absent = ", ".join(name for name, rank in self.ranks.items() if rank is None)
+            lines.append("; ".join(part for part in (lists and f"held by {lists}", absent and f"not by {absent}") if part))
         if len(self.path.nodes) > 1:
             lines.append(f"{dict(node='path', fact='edge').get(self.kind, self.kind)}: {self.path.text}")
             lines += [
@@ -148,12 +148,12 @@ def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
     - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
     - ``notes``: list of str, the retriever's notes on the query, if any.
     """
-    said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-    said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
-    said |= {"kind": hit.kind} if hit.kind != "node" else {}
-    said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
-    said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
-    return said | ({"notes": list(notes)} if notes else {})
+    values: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+    values |= {"similarity": hit.similarity} if hit.similarity is not None else {}
+    values |= {"kind": hit.kind} if hit.kind != "node" else {}
+    values |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
+    values |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
+    return values | ({"notes": list(notes)} if notes else {})
 
 
 def plain_subgraph(context: Subgraph) -> dict[str, Any]:

@@ -62,27 +62,27 @@ class Hits(Sequence[Hit]):
         edges: Mapping[_Triple, Edge] | None = None,
         trace: Trace | None = None,
     ) -> None:
-        made, told = tuple(hits), (dict(mentioned or {}), dict(edges or {}))
-        self._set(Later(lambda: made), tuple(notes), Later(lambda: told), trace)
+        entries, mentions = tuple(hits), (dict(mentioned or {}), dict(edges or {}))
+        self._set(Later(lambda: entries), tuple(notes), Later(lambda: mentions), trace)
 
     @classmethod
     def later(
         cls,
         hits: Callable[[], tuple[Hit, ...]],
         notes: Sequence[str],
-        told: Callable[[tuple[Hit, ...]], _Told],
+        mentions: Callable[[tuple[Hit, ...]], _Told],
         trace: Trace | None,
     ) -> Self:
         """Return hits that are made when they are first read.
 
-        `told` returns what `mentioned` and `edges` contain for some hits; it is called when a subgraph is first asked for.
+        `mentions` returns what `mentioned` and `edges` contain for some hits; it is called when a subgraph is first asked for.
         """
-        made, found = cls.__new__(cls), Later(hits)
-        made._set(found, tuple(notes), Later(lambda: told(found.value)), trace)
-        return made
+        result, entries = cls.__new__(cls), Later(hits)
+        result._set(entries, tuple(notes), Later(lambda: mentions(entries.value)), trace)
+        return result
 
-    def _set(self, made: Later[tuple[Hit, ...]], notes: tuple[str, ...], told: Later[_Told], trace: Trace | None) -> None:
-        self._made, self._notes, self._told, self._trace = made, notes, told, Trace() if trace is None else trace
+    def _set(self, entries: Later[tuple[Hit, ...]], notes: tuple[str, ...], mentions: Later[_Told], trace: Trace | None) -> None:
+        self._made, self._notes, self._told, self._trace = entries, notes, mentions, Trace() if trace is None else trace
 
     @property
     def hits(self) -> tuple[Hit, ...]:
@@ -132,8 +132,8 @@ class Hits(Sequence[Hit]):
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
-        made, part = tuple(hits), Hits.__new__(Hits)
-        part._set(Later(lambda: made), self._notes, self._told, self._trace)
+        entries, part = tuple(hits), Hits.__new__(Hits)
+        part._set(Later(lambda: entries), self._notes, self._told, self._trace)
         return part
 
     @property
@@ -219,7 +219,7 @@ class Hits(Sequence[Hit]):
 
         Steps without an edge, such as those by a name that two texts share, are its ``names``.
         """
-        mentioned, known = self._told.value
+        mentioned, graph_edges = self._told.value
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, mentioned.get(node, Node(node, "")))
@@ -228,7 +228,7 @@ class Hits(Sequence[Hit]):
         facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
         steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
-        edges = (facts | steps | {key: known[key] for key in steps if key in known} | facts).values()
+        edges = (facts | steps | {key: graph_edges[key] for key in steps if key in graph_edges} | facts).values()
         names: dict[Any, SharedName] = {}
         for step in (step for hit in self.hits for step in hit.path.names()):
             # A name has no direction: there and back is one.

@@ -40,12 +40,12 @@ NOTHING_FOUND = "the operators found no node"
 
 
 def to_hits(
-    found: Sequence[Candidates],
+    lists: Sequence[Candidates],
     graph: CorpusGraph,
-    shown: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
-    alike: Later[Similarities] | None = None,
+    similarities: Later[Similarities] | None = None,
     trace: Trace | None = None,
     notes: Sequence[Sequence[str]] = (),
 ) -> list[Hits]:
@@ -55,16 +55,16 @@ def to_hits(
 
     Parameters
     ----------
-    found : sequence of Candidates, length B
+    lists : sequence of Candidates, length B
     graph : CorpusGraph
-    shown : ndarray, shape [N], bool, optional
+    mask : ndarray, shape [N], bool, optional
         Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts with such a
         node are left out.
     plain : callable, optional
         Maps the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         The reason of the retriever, for all hits that are nodes.
-    alike : Later, optional
+    similarities : Later, optional
         Mapping of (int, int) to float or None: `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
         The requests of the batch.
@@ -79,30 +79,30 @@ def to_hits(
     InvalidArgumentError
         For a step of a path that neither an edge nor a name joins.
     """
-    paths = _Paths(graph, shown)
-    made = _Made(paths, plain, reason, alike or Later(dict))
-    relations = None if all(each.relations is None for each in found) else [each.steps() for each in found]
-    trails = paths.steps([each.trails for each in found], relations, lambda b, n: _operator(found[b], n), "trail")
-    chained = [None if each.chains is None else paths.shown_chains(each.chains) for each in found]
-    walked: Sequence[_Steps | None] = [None] * len(found)
-    if any(chained):
-        tables = [np.zeros((0, 1), np.int64) if each is None else each.nodes for each in chained]
-        walked = paths.steps(tables, None, lambda b, _: chained[b].operator, "chain")  # type: ignore[union-attr]
+    paths = _Paths(graph, mask)
+    maker = _Made(paths, plain, reason, similarities or Later(dict))
+    relations = None if all(part.relations is None for part in lists) else [part.steps() for part in lists]
+    trails = paths.steps([part.trails for part in lists], relations, lambda b, n: _operator(lists[b], n), "trail")
+    chains = [None if part.chains is None else paths.shown_chains(part.chains) for part in lists]
+    chain_steps: Sequence[_Steps | None] = [None] * len(lists)
+    if any(chains):
+        tables = [np.zeros((0, 1), np.int64) if part is None else part.nodes for part in chains]
+        chain_steps = paths.steps(tables, None, lambda b, _: chains[b].operator, "chain")  # type: ignore[union-attr]
     results = []
-    for b, each in enumerate(found):
-        if each.chains is not None:
-            each = replace(each, chains=chained[b])
-        hits = partial(made.hits, b, each, trails[b], walked[b])
+    for b, part in enumerate(lists):
+        if part.chains is not None:
+            part = replace(part, chains=chains[b])
+        hits = partial(maker.hits, b, part, trails[b], chain_steps[b])
         results.append(Hits.later(hits, notes[b] if notes else (), paths.told, trace))
     return results
 
 
-def _operator(found: Candidates, place: int) -> str:
+def _operator(candidates: Candidates, place: int) -> str:
     """Return the operator that found the candidate at a place."""
-    return found.operators[found.origins[place]]
+    return candidates.operators[candidates.origins[place]]
 
 
-def named_rows(found: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def named_rows(candidates: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the rows of the nodes, of those on chains and of the ends of facts, each once: int64, shape [n].
 
     `ends` maps the rows of M edges to those of their two nodes, shape [M, 2].
@@ -110,21 +110,21 @@ def named_rows(found: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> n
     >>> named_rows(Candidates.seeds(np.array([4, 2]), np.zeros(2), "Mine"), lambda edges: edges)
     array([4, 2])
     """
-    if found.chains is None and found.facts is None:
-        return found.nodes
-    rows = [found.nodes]
-    if found.chains is not None:
-        rows.append(found.chains.nodes[found.chains.nodes >= 0])
-    if found.facts is not None:
-        rows.append(ends(found.facts.rows).ravel())
+    if candidates.chains is None and candidates.facts is None:
+        return candidates.nodes
+    rows = [candidates.nodes]
+    if candidates.chains is not None:
+        rows.append(candidates.chains.nodes[candidates.chains.nodes >= 0])
+    if candidates.facts is not None:
+        rows.append(ends(candidates.facts.rows).ravel())
     return np.unique(np.concatenate(rows))
 
 
 class _Paths:
     """Paths through nodes given by row; titles only of nodes that may be shown."""
 
-    def __init__(self, graph: CorpusGraph, shown: np.ndarray | None) -> None:
-        self.graph, self.shown = graph, shown
+    def __init__(self, graph: CorpusGraph, mask: np.ndarray | None) -> None:
+        self.graph, self.shown = graph, mask
         # The nodes of longer paths, and the rows of their steps.
         self._rows: dict[_Triple, int] = {}
         self._nodes: dict[str, Node] = {}
@@ -150,7 +150,7 @@ class _Paths:
         longer = [hit.path for hit in hits if len(hit.path.nodes) > 1]
         if not longer:
             return {}, {}
-        nodes = {node: told for path in longer for node in path.nodes if (told := self._node(node)) is not None}
+        nodes = {node: entry for path in longer for node in path.nodes if (entry := self._node(node)) is not None}
         keys = [key for key in dict.fromkeys(step for path in longer for step in path.triples()) if key in self._rows]
         return nodes, dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True)) if keys else {}
 
@@ -165,9 +165,9 @@ class _Paths:
 
     def context(self, row: int, neighbors: Sequence[int]) -> Subgraph:
         """Return the nodes of some rows that may be shown, and the edges among them and the node of `row`."""
-        kept = [near for near in neighbors if near >= 0 and self.may_show(near)]
-        inside = self.graph.edges_within([row, *kept]) if kept else []
-        return Subgraph(tuple(map(self.graph.node, kept)), tuple(self.graph.edges(inside)))
+        rows = [near for near in neighbors if near >= 0 and self.may_show(near)]
+        inside = self.graph.edges_within([row, *rows]) if rows else []
+        return Subgraph(tuple(map(self.graph.node, rows)), tuple(self.graph.edges(inside)))
 
     def steps(
         self,
@@ -183,26 +183,26 @@ class _Paths:
         """
         ends, width = list(accumulate(map(len, tables), initial=0)), max((table.shape[1] for table in tables), default=1)
         table = _stacked(tables, width)
-        joined = (table[:, :-1] >= 0) & (table[:, 1:] >= 0)
-        found = _Steps(np.full(joined.shape, -1), np.ones(joined.shape, bool), np.full(joined.shape, -1))
-        if joined.any():
+        mask = (table[:, :-1] >= 0) & (table[:, 1:] >= 0)
+        result = _Steps(np.full(mask.shape, -1), np.ones(mask.shape, bool), np.full(mask.shape, -1))
+        if mask.any():
             columns = [table[:, :-1], table[:, 1:], *([] if relations is None else [_stacked(relations, width - 1)])]
-            steps = np.stack([column[joined] for column in columns])
-            near, far, *wanted = torch.from_numpy(steps).to(self.graph.device)
-            told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
+            steps = np.stack([column[mask] for column in columns])
+            near, far, *rest = torch.from_numpy(steps).to(self.graph.device)
+            edges = self.graph.steps_between(near, far, rest[0] if rest and steps[2].max() >= 0 else None)
             # One answer of the device to wait for.
-            rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
-            codes = steps[2] if wanted else np.full(len(rows), -1)
-            for wrong in np.flatnonzero(rows < 0).tolist():
-                if not named_step(self.graph.texts[steps[0, wrong]], int(codes[wrong])):
-                    line = int(np.nonzero(joined)[0][wrong])
+            rows, forward = torch.stack([edges[0], edges[1].long()]).cpu().numpy()
+            codes = steps[2] if rest else np.full(len(rows), -1)
+            for place in np.flatnonzero(rows < 0).tolist():
+                if not named_step(self.graph.texts[steps[0, place]], int(codes[place])):
+                    line = int(np.nonzero(mask)[0][place])
                     b = bisect(ends, line) - 1
-                    raise self._no_step(owner(b, line - ends[b]), what, *steps[:2, wrong].tolist())
-            found.rows[joined], found.forward[joined] = rows, forward
-            followed = self.graph.on_host("relations").take(rows, mode="clip") if self.graph.num_edges else codes
-            found.relations[joined] = np.where(rows >= 0, followed, codes)
-        firsts = [width - own.shape[1] for own in tables]
-        return [_Steps(*(part[a:b, n:] for part in found)) for (a, b), n in zip(pairwise(ends), firsts, strict=True)]
+                    raise self._no_step(owner(b, line - ends[b]), what, *steps[:2, place].tolist())
+            result.rows[mask], result.forward[mask] = rows, forward
+            relation_codes = self.graph.on_host("relations").take(rows, mode="clip") if self.graph.num_edges else codes
+            result.relations[mask] = np.where(rows >= 0, relation_codes, codes)
+        firsts = [width - one.shape[1] for one in tables]
+        return [_Steps(*(part[a:b, n:] for part in result)) for (a, b), n in zip(pairwise(ends), firsts, strict=True)]
 
     def _no_step(self, owner: str, what: str, near: int, far: int) -> InvalidArgumentError:
         ids = self.graph.ids
@@ -216,16 +216,16 @@ class _Paths:
         graph, (names, ahead, texts) = self.graph, (list[str](), list[bool | None](), list[str]())
         ids = [graph.ids[row] for row in nodes]
         for n, (row, along, code) in enumerate(steps):
-            shown = self.shown is None or bool(self.shown[nodes[n]] and self.shown[nodes[n + 1]])
+            visible = self.shown is None or bool(self.shown[nodes[n]] and self.shown[nodes[n + 1]])
             if row >= 0:
                 name = graph.relation_names[code]
-                if shown:
+                if visible:
                     self._rows[(ids[n], ids[n + 1], name) if along else (ids[n + 1], ids[n], name)] = row
             else:
-                name = named_step(graph.texts[nodes[n]], code) if shown else ""
+                name = named_step(graph.texts[nodes[n]], code) if visible else ""
             names.append(name)
             ahead.append(along if row >= 0 else None)
-            texts.append(graph.edge_texts[row] if shown and row >= 0 and graph.edge_texts else "")
+            texts.append(graph.edge_texts[row] if visible and row >= 0 and graph.edge_texts else "")
         return NodePath(tuple(ids), tuple(names), tuple(ahead), tuple(map(self.title, nodes)), tuple(texts))
 
     def shown_chains(self, chains: Chains) -> Chains:
@@ -257,21 +257,31 @@ class _Made:
     """Makes the hits of a question."""
 
     def __init__(
-        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, alike: Later[Similarities]
+        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Later[Similarities]
     ) -> None:
-        self.paths, self.plain, self.reason, self.alike = paths, plain, reason, alike
+        self.paths, self.plain, self.reason, self.alike = paths, plain, reason, similarities
 
-    def hits(self, b: int, found: Candidates, trails: _Steps, walked: _Steps | None) -> tuple[Hit, ...]:
+    def hits(self, b: int, candidates: Candidates, trails: _Steps, chain_steps: _Steps | None) -> tuple[Hit, ...]:
         """Return the nodes, chains and facts found for the question with the number b, whose paths have these steps."""
-        chains = () if found.chains is None or walked is None else self._chains(b, found.chains, walked)
-        facts = () if found.facts is None else self._facts(b, found.facts)
-        return (*self._nodes(b, found, trails), *chains, *facts)
+        chains = () if candidates.chains is None or chain_steps is None else self._chains(b, candidates.chains, chain_steps)
+        facts = () if candidates.facts is None else self._facts(b, candidates.facts)
+        return (*self._nodes(b, candidates, trails), *chains, *facts)
 
-    def _nodes(self, b: int, found: Candidates, trails: _Steps) -> Iterator[Hit]:
-        graph, alike, ranks, context = self.paths.graph, self.alike.value, found.beside.get("ranks"), found.beside.get("context")
-        columns = found.nodes.tolist(), found.scores.tolist(), found.origins.tolist(), self._paths(found, trails)
+    def _nodes(self, b: int, candidates: Candidates, trails: _Steps) -> Iterator[Hit]:
+        graph, similarities, ranks, context = (
+            self.paths.graph,
+            self.alike.value,
+            candidates.beside.get("ranks"),
+            candidates.beside.get("context"),
+        )
+        columns = (
+            candidates.nodes.tolist(),
+            candidates.scores.tolist(),
+            candidates.origins.tolist(),
+            self._paths(candidates, trails),
+        )
         for place, (row, score, origin, path) in enumerate(zip(*columns, strict=True)):
-            node, operator = graph.node(row).shown(), found.operators[origin]
+            node, operator = graph.node(row).shown(), candidates.operators[origin]
             yield Hit(
                 node.id,
                 node.text,
@@ -283,26 +293,26 @@ class _Made:
                 node.metadata,
                 context=_ALONE if context is None else self.paths.context(row, context[place].tolist()),
                 origin=node.origin,
-                ranks={} if ranks is None else {n: int(r) or None for n, r in zip(found.lists, ranks[place], strict=True)},
+                ranks={} if ranks is None else {n: int(r) or None for n, r in zip(candidates.lists, ranks[place], strict=True)},
                 plain=None if self.plain is None else partial(self.plain, b, node.id),
                 reason=self.reason,
-                similarity=alike.get((b, row)),
+                similarity=similarities.get((b, row)),
             )
 
-    def _paths(self, found: Candidates, trails: _Steps) -> Iterator[NodePath]:
+    def _paths(self, candidates: Candidates, trails: _Steps) -> Iterator[NodePath]:
         """Yield the path to each candidate."""
-        last, begins = found.trails.shape[1] - 1, np.count_nonzero(found.trails < 0, axis=1).tolist()
-        scores = found.beside.get("trail_scores")
-        for place, (trail, steps, first) in enumerate(zip(found.trails.tolist(), trails.listed(), begins, strict=True)):
+        last, begins = candidates.trails.shape[1] - 1, np.count_nonzero(candidates.trails < 0, axis=1).tolist()
+        scores = candidates.beside.get("trail_scores")
+        for place, (trail, steps, first) in enumerate(zip(candidates.trails.tolist(), trails.listed(), begins, strict=True)):
             path = self.paths.seed(trail[last]) if first == last else self.paths.path(trail[first:], steps[first:])
             yield path if scores is None else _scored(path, float(scores[place]))
 
-    def _chains(self, b: int, chains: Chains, walked: _Steps) -> Iterator[Hit]:
-        for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), walked.listed(), strict=True):
+    def _chains(self, b: int, chains: Chains, chain_steps: _Steps) -> Iterator[Hit]:
+        for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), chain_steps.listed(), strict=True):
             rows = [row for row in nodes if row >= 0]
             path = self.paths.path(rows, steps[: len(rows) - 1])
-            scored, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
-            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored, kind="chain", similarity=near)
+            scored_path, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
+            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored_path, kind="chain", similarity=near)
 
     def _facts(self, b: int, facts: Facts) -> Iterator[Hit]:
         graph, paths = self.paths.graph, self.paths
@@ -319,8 +329,8 @@ class _Made:
                 yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near)
 
     def _largest(self, b: int, nodes: Iterable[int]) -> float | None:
-        alike = self.alike.value
-        return max((value for node in nodes if (value := alike.get((b, node))) is not None), default=None)
+        similarities = self.alike.value
+        return max((value for node in nodes if (value := similarities.get((b, node))) is not None), default=None)
 
 
 def _scored(path: NodePath, score: float) -> NodePath:

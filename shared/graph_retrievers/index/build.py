@@ -70,10 +70,10 @@ def build(
     def embed(texts: list[str]) -> Tensor:
         return embed_corpus(model, texts, cache, show_progress)
 
-    made = vectors is not False
+    with_vectors = vectors is not False
     # The caller may go on writing to a tensor.
-    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors if made else None
-    if vectors is None and made:
+    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors if with_vectors else None
+    if vectors is None and with_vectors:
         vectors = _brought(graph, documents or nodes, None if model is None else embed)
     sources = [EdgeSource(None, graph.num_edges)]
     if edges is not None:
@@ -82,11 +82,11 @@ def build(
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
             vectors = embed(graph.contents())
         # As the index keeps them, and a change finds them.
-        compared = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
-        parts = edge_parts(edges, CorpusNodes(nodes, documents, compared), lenient=lenient)
+        table = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
+        parts = edge_parts(edges, CorpusNodes(nodes, documents, table), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
         sources = [EdgeSource(spec, len(part)) for spec, part in parts]
-    if vectors is None and made and model is not None:
+    if vectors is None and with_vectors and model is not None:
         vectors = embed(graph.contents())
     signals: dict[str, Signal] = {}
     if vectors is not None:
@@ -110,8 +110,8 @@ def build(
             if not contents and vectors is None:
                 # Which tells their width.
                 vectors = embed(graph.contents()[:1])
-            found = embed(contents) if contents else vectors[:0]
-            signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
+            edge_vectors = embed(contents) if contents else vectors[:0]
+            signals["edge_dense"] = DenseIndex(edge_vectors, device=graph.device, covers="edges", metric=metric or "dot")
     return Built(graph, signals, model, sources)
 
 

@@ -69,14 +69,14 @@ def change(
     over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
     for name, signal in before.signals.items():
         over[signal.covers][name] = signal
-    followed = _followed(over["nodes"], _Contents(nodes.graph), nodes.kept, embed, brought)
-    sources = _change_edges(before, nodes, add_edges, delete_edges, getattr(followed.get("dense"), "vectors", None))
+    signals = _followed(over["nodes"], _Contents(nodes.graph), nodes.kept, embed, brought)
+    sources = _change_edges(before, nodes, add_edges, delete_edges, getattr(signals.get("dense"), "vectors", None))
     if over["edges"]:
         place = {text: row for row, text in enumerate(before.graph.edge_contents())}
         contents = nodes.graph.edge_contents()
-        kept = np.array([place.get(text, -1) for text in contents], np.int64)
-        followed |= _followed(over["edges"], contents, kept, embed, {})
-    return Built(nodes.graph, {name: followed[name] for name in before.signals}, before.embedding, sources)
+        old_rows = np.array([place.get(text, -1) for text in contents], np.int64)
+        signals |= _followed(over["edges"], contents, old_rows, embed, {})
+    return Built(nodes.graph, {name: signals[name] for name in before.signals}, before.embedding, sources)
 
 
 def check_ids(documents: Sequence[Any]) -> Sequence[Any]:
@@ -96,9 +96,9 @@ def _change_nodes(
     strict: bool,
 ) -> _Changed:
     gone = {graph.row(node) for node in strings("delete", delete)}
-    if wanted := dict.fromkeys(strings("delete_sources", delete_sources)):
+    if names := dict.fromkeys(strings("delete_sources", delete_sources)):
         sources = _sources(graph)
-        for source in wanted:
+        for source in names:
             if source not in sources:
                 raise UnknownNodeError(f"No node was made from the source {source!r}; see node_source for what a source is.")
             gone.update(sources[source])
@@ -106,21 +106,21 @@ def _change_nodes(
     for node in new.ids[: len(add)]:
         if node in graph and graph.row(node) not in gone:
             raise DuplicateNodeError(f"{node!r} is already a node; pass it in upsert= to replace it.")
-    changed, place, rows = _replaced(graph, gone, new)
-    kept = np.full(len(changed), -1, np.int64)
-    kept[place[place >= 0]] = np.flatnonzero(place >= 0)
-    kept[rows] = _kept_rows(graph, changed, rows.tolist(), kept[rows].tolist())
-    return _Changed(changed, place, kept, rows)
+    result, place, rows = _replaced(graph, gone, new)
+    old_rows = np.full(len(result), -1, np.int64)
+    old_rows[place[place >= 0]] = np.flatnonzero(place >= 0)
+    old_rows[rows] = _kept_rows(graph, result, rows.tolist(), old_rows[rows].tolist())
+    return _Changed(result, place, old_rows, rows)
 
 
 def _sources(graph: CorpusGraph) -> dict[str, list[int]]:
     """Return the rows of the nodes that were made from each source."""
 
     def make() -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         for row, columns in enumerate(zip(graph.ids, graph.metadata, graph.origins, strict=True)):
-            found.setdefault(node_source(*columns), []).append(row)
-        return found
+            rows_of.setdefault(node_source(*columns), []).append(row)
+        return rows_of
 
     return graph.cache.get("sources", make)
 
@@ -133,26 +133,26 @@ def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) ->
     stay = np.ones(len(graph), bool)
     stay[list(deleted)] = False
     place = np.where(stay, np.cumsum(stay) - 1, -1)
-    known = [graph.row(node) if node in graph else -1 for node in new.ids]
-    at = [row if row >= 0 and stay[row] else -1 for row in known]
-    appended = [number for number, row in enumerate(at) if row < 0]
+    current_rows = [graph.row(node) if node in graph else -1 for node in new.ids]
+    at = [row if row >= 0 and stay[row] else -1 for row in current_rows]
+    additions = [number for number, row in enumerate(at) if row < 0]
     rows = place[at] if len(graph) else np.full(len(at), -1)
-    rows[appended] = np.arange(len(appended)) + int(stay.sum())
+    rows[additions] = np.arange(len(additions)) + int(stay.sum())
     ends, columns = [*sorted(deleted), len(graph)], dict[str, list[Any]]()
     for name in COLUMNS:
-        present, given = getattr(graph, name), getattr(new, name)
+        old_values, new_values = getattr(graph, name), getattr(new, name)
         values: list[Any] = []
         # A few long stretches are copied faster than one by one.
         for start, stop in zip([0, *(row + 1 for row in ends)], ends, strict=False):
-            values += present[start:stop]
+            values += old_values[start:stop]
         for number, row in enumerate(rows.tolist()):
             if at[number] >= 0:
-                values[row] = given[number]
-        columns[name] = values + [given[number] for number in appended]
+                values[row] = new_values[number]
+        columns[name] = values + [new_values[number] for number in additions]
     return graph.with_columns(columns), place, rows
 
 
-def _kept_rows(graph: CorpusGraph, changed: CorpusGraph, rows: Sequence[int], first: Sequence[int]) -> list[int]:
+def _kept_rows(graph: CorpusGraph, new_graph: CorpusGraph, rows: Sequence[int], first: Sequence[int]) -> list[int]:
     """Return a row of `graph` with the same content for some rows of a changed graph, -1 for a row without one.
 
     `first` are the rows to look at first, -1 for none. Titles count only where signals read them.
@@ -166,7 +166,7 @@ def _kept_rows(graph: CorpusGraph, changed: CorpusGraph, rows: Sequence[int], fi
         return {read(graph, row): row for row in reversed(range(len(graph)))}
 
     def find(row: int, near: int) -> int:
-        content = read(changed, row)
+        content = read(new_graph, row)
         return near if near >= 0 and read(graph, near) == content else graph.cache.get("rows by content", make).get(content, -1)
 
     return [find(row, near) for row, near in zip(rows, first, strict=True)]
@@ -196,7 +196,7 @@ class _Contents(Sequence[str]):
 def _followed(
     signals: Mapping[str, Signal],
     contents: Sequence[str],
-    kept: np.ndarray,
+    old_rows: np.ndarray,
     embed: Callable[[list[str]], Tensor],
     brought: Mapping[int, Tensor | None],
 ) -> dict[str, Signal]:
@@ -204,23 +204,23 @@ def _followed(
 
     The signal "dense" takes the vectors `brought` for some rows instead of embedding their contents.
     """
-    found: dict[str, Signal] = {}
+    results: dict[str, Signal] = {}
     for name, signal in signals.items():
-        own = {row: vector for row, vector in brought.items() if vector is not None} if name == "dense" else {}
-        rows = kept.copy()
-        rows[list(own)] = -1
+        row_vectors = {row: vector for row, vector in brought.items() if vector is not None} if name == "dense" else {}
+        rows = old_rows.copy()
+        rows[list(row_vectors)] = -1
         if np.array_equal(rows, np.arange(len(signal))):
-            found[name] = signal
+            results[name] = signal
             continue
         new = np.flatnonzero(rows < 0).tolist()
 
-        def vectors(texts: list[str], own: Mapping[int, Tensor] = own, new: list[int] = new) -> Tensor:
-            bare = [text for row, text in zip(new, texts, strict=True) if row not in own]
-            made = iter(embed(bare) if bare else ())
-            return torch.stack([own[row] if row in own else next(made).cpu() for row in new])
+        def vectors(texts: list[str], row_vectors: Mapping[int, Tensor] = row_vectors, new: list[int] = new) -> Tensor:
+            bare = [text for row, text in zip(new, texts, strict=True) if row not in row_vectors]
+            rest = iter(embed(bare) if bare else ())
+            return torch.stack([row_vectors[row] if row in row_vectors else next(rest).cpu() for row in new])
 
-        found[name] = signal.updated(contents, torch.from_numpy(rows), vectors)
-    return found
+        results[name] = signal.updated(contents, torch.from_numpy(rows), vectors)
+    return results
 
 
 def _change_edges(
@@ -230,57 +230,57 @@ def _change_edges(
 
     Edges given one by one stay where both of their ends do. Those of specifications are found again in the changed corpus.
     """
-    graph, changed, sources = before.graph, nodes.graph, before.edge_sources
+    graph, new_graph, sources = before.graph, nodes.graph, before.edge_sources
     names = {name: number for number, name in enumerate(graph.relation_names)}
     starts = np.cumsum([0, *(source.rows for source in sources)]).tolist()
     stretches = [slice(start, stop) for start, stop in zip(starts, starts[1:], strict=False)]
-    given = np.zeros(graph.num_edges, bool)
+    mask = np.zeros(graph.num_edges, bool)
     for (spec, _), part in zip(sources, stretches, strict=True):
-        given[part] = spec is None
-    dropped = _matching(graph, given, delete)
+        mask[part] = spec is None
+    dropped = _matching(graph, mask, delete)
     specs = [spec for spec, _ in sources if spec is not None]
-    found: Iterable[tuple[EdgeSpec | None, Sequence[EdgeLike]]] = ()
-    same = len(nodes.rows) == 0 and len(changed) == len(graph)
+    spec_edges: Iterable[tuple[EdgeSpec | None, Sequence[EdgeLike]]] = ()
+    same = len(nodes.rows) == 0 and len(new_graph) == len(graph)
     if specs and not same:
-        corpus = CorpusNodes([changed.node(row) for row in range(len(changed))], vectors=vectors)
-        found = edge_parts(specs, corpus, lenient=True)
-    parts, made, again = list[Rows](), list[EdgeSource](), iter(found)
+        corpus = CorpusNodes([new_graph.node(row) for row in range(len(new_graph))], vectors=vectors)
+        spec_edges = edge_parts(specs, corpus, lenient=True)
+    parts, new_sources, again = list[Rows](), list[EdgeSource](), iter(spec_edges)
     for (spec, _), part in zip(sources, stretches, strict=True):
         if spec is None or same:
             parts.append(surviving(graph, part, nodes.place, dropped)[1])
         else:
-            parts.append(changed._rows_of(next(again)[1], names))
-        made.append(EdgeSource(spec, len(parts[-1][0])))
-    parts.append(changed._rows_of(add, names))
-    if len(parts[-1][0]) and made and made[-1].spec is None:
-        made[-1] = EdgeSource(None, made[-1].rows + len(parts[-1][0]))
+            parts.append(new_graph._rows_of(next(again)[1], names))
+        new_sources.append(EdgeSource(spec, len(parts[-1][0])))
+    parts.append(new_graph._rows_of(add, names))
+    if len(parts[-1][0]) and new_sources and new_sources[-1].spec is None:
+        new_sources[-1] = EdgeSource(None, new_sources[-1].rows + len(parts[-1][0]))
     elif len(parts[-1][0]):
-        made.append(EdgeSource(None, len(parts[-1][0])))
+        new_sources.append(EdgeSource(None, len(parts[-1][0])))
     # Rows that were dropped may have been one of several between their ends.
-    kept = not dropped and (same or not specs)
-    set_rows(changed, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(changed)) if kept else None)
-    return made
+    intact = not dropped and (same or not specs)
+    set_rows(new_graph, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(new_graph)) if intact else None)
+    return new_sources
 
 
-def _matching(graph: CorpusGraph, given: np.ndarray, edges: Iterable[EdgeLike]) -> set[int]:
-    """Return the rows, among those `given` one by one, that edges name: (source, target) for any relation, or with a relation."""
-    wanted = listed("delete_edges", edges, "edges")
-    if not wanted:
+def _matching(graph: CorpusGraph, mask: np.ndarray, edges: Iterable[EdgeLike]) -> set[int]:
+    """Return the rows of `mask`, which were given one by one, that edges name: (source, target) means any relation."""
+    items = listed("delete_edges", edges, "edges")
+    if not items:
         return set()
-    checked = [Edge.of(edge) for edge in wanted]
-    pairs = [graph.row(edge.source) * len(graph) + graph.row(edge.target) for edge in checked]
-    near = given & np.isin((graph.sources * len(graph) + graph.targets).cpu().numpy(), pairs)
+    full_edges = [Edge.of(edge) for edge in items]
+    pairs = [graph.row(edge.source) * len(graph) + graph.row(edge.target) for edge in full_edges]
+    near = mask & np.isin((graph.sources * len(graph) + graph.targets).cpu().numpy(), pairs)
     rows: dict[tuple[str, ...], list[int]] = {}
     places = np.flatnonzero(near).tolist()
-    for row, held in zip(places, graph.edges(places), strict=True):
-        for key in ((held.source, held.target), (held.source, held.target, held.relation)):
+    for row, graph_edge in zip(places, graph.edges(places), strict=True):
+        for key in ((graph_edge.source, graph_edge.target), (graph_edge.source, graph_edge.target, graph_edge.relation)):
             rows.setdefault(key, []).append(row)
-    found: set[int] = set()
-    for edge, full in zip(wanted, checked, strict=True):
+    matches: set[int] = set()
+    for edge, full in zip(items, full_edges, strict=True):
         pair = not isinstance(edge, Edge) and len(edge) == 2
-        asked = (full.source, full.target) if pair else (full.source, full.target, full.relation)
-        if asked not in rows:
+        names = (full.source, full.target) if pair else (full.source, full.target, full.relation)
+        if names not in rows:
             what = f"{shown(edge, 200)} is not an edge that was given one by one"
             raise InvalidArgumentError(f"{what}; edges of specifications go when the documents change.")
-        found.update(rows[asked])
-    return found
+        matches.update(rows[names])
+    return matches

@@ -71,9 +71,9 @@ class Corpus(ABC):
             return self.signals[name]
         hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
         hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
-        called = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
+        label = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
         there = ", ".join(self.signals) or "none"
-        raise MissingSignalError(f"This index has no {called}; {hint}. Signals it has: {there}.")
+        raise MissingSignalError(f"This index has no {label}; {hint}. Signals it has: {there}.")
 
     @property
     def dense(self) -> Any:

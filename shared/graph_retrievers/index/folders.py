@@ -38,11 +38,11 @@ def locked(folder: Path) -> Iterator[None]:
     supports it, so that it needs no file and ends with the process; otherwise a file ``.lock`` (Windows, some network drives).
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            while not _same(folder, _acquired(folder, held)):
+            while not _same(folder, _acquired(folder, stack)):
                 # A writer that failed has removed the folder that it had created.
-                held.close()
+                stack.close()
             for path in missing:
                 sync(path.parent)
             yield
@@ -50,9 +50,9 @@ def locked(folder: Path) -> Iterator[None]:
             if isinstance(error, IndexWriteError):
                 raise
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            wrapped = IndexWriteError(f"The index at {folder} cannot be written ({reason}); what was there before is unchanged.")
-            wrapped.errno = getattr(error, "errno", None)
-            raise wrapped from error
+            failure = IndexWriteError(f"The index at {folder} cannot be written ({reason}); what was there before is unchanged.")
+            failure.errno = getattr(error, "errno", None)
+            raise failure from error
         finally:
             for path in missing:
                 # Only what is empty goes.
@@ -60,20 +60,20 @@ def locked(folder: Path) -> Iterator[None]:
                     path.rmdir()
 
 
-def _acquired(folder: Path, held: ExitStack) -> int:
+def _acquired(folder: Path, stack: ExitStack) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
 
         handle = os.open(folder, os.O_RDONLY)
-        held.callback(os.close, handle)
+        stack.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX)
         # Closing would not do where a process was forked meanwhile, which holds the file too.
-        held.callback(fcntl.flock, handle, fcntl.LOCK_UN)
+        stack.callback(fcntl.flock, handle, fcntl.LOCK_UN)
     except (ImportError, OSError):
         from filelock import FileLock
 
-        held.enter_context(FileLock(folder / _LOCK))
+        stack.enter_context(FileLock(folder / _LOCK))
         return -1
     return handle
 
@@ -90,44 +90,44 @@ def _same(folder: Path, handle: int) -> bool:
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
     """Yield a new folder inside `folder`, thus on its file system, and remove it afterwards."""
-    made = folder / f".index-{uuid.uuid4().hex}.tmp"
-    made.mkdir()
+    draft_folder = folder / f".index-{uuid.uuid4().hex}.tmp"
+    draft_folder.mkdir()
     try:
-        yield made
+        yield draft_folder
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(draft_folder, ignore_errors=True)
 
 
-def publish(made: Path, folder: Path, names: list[str], previous: bytes | None) -> None:
+def publish(draft_folder: Path, folder: Path, names: list[str], previous: bytes | None) -> None:
     """Move files and the manifest of a workshop into its folder; the manifest, which makes them the index, comes last.
 
     `previous` is the manifest of the generation to keep with the new one. The caller holds the lock.
     """
     for name in names:
-        os.replace(made / name, folder / name)
+        os.replace(draft_folder / name, folder / name)
     if previous is not None:
-        (made / PREVIOUS).write_bytes(previous)
-        sync(made / PREVIOUS)
-        os.replace(made / PREVIOUS, folder / PREVIOUS)
+        (draft_folder / PREVIOUS).write_bytes(previous)
+        sync(draft_folder / PREVIOUS)
+        os.replace(draft_folder / PREVIOUS, folder / PREVIOUS)
     sync(folder)
-    os.replace(made / MANIFEST, folder / MANIFEST)
+    os.replace(draft_folder / MANIFEST, folder / MANIFEST)
     sync(folder)
     if previous is None:
         (folder / PREVIOUS).unlink(missing_ok=True)
 
 
-def sweep(folder: Path, named: Mapping[str, list[str] | None]) -> None:
+def sweep(folder: Path, files: Mapping[str, list[str] | None]) -> None:
     """Remove what dead processes have left in a folder: workshops, and content that no manifest names.
 
-    `named` has the files of each manifest, None for one that cannot be read; no content is then removed. The caller holds the lock.
+    `files` has the files of each manifest, None for one that cannot be read; no content is then removed. The caller holds the lock.
     """
-    known = {name for names in named.values() if names is not None for name in names}
+    current = {name for names in files.values() if names is not None for name in names}
     for path in folder.iterdir():
         # What cannot be removed does no harm.
         with suppress(OSError):
             if _WORKSHOP.fullmatch(path.name):
                 shutil.rmtree(path)
-            elif _CONTENT.fullmatch(path.name) and path.name not in known and None not in named.values():
+            elif _CONTENT.fullmatch(path.name) and path.name not in current and None not in files.values():
                 path.unlink()
 
 

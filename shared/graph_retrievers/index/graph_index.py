@@ -122,8 +122,8 @@ class GraphIndex(Corpus):
                 raise DimensionMismatchError(
                     f"Signal {name!r} covers {len(signal)} {signal.covers}, the graph has {rows}; expected one row for each."
                 )
-        given = [(None, graph.num_edges)] if edge_sources is None else edge_sources
-        self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in given)
+        sources = [(None, graph.num_edges)] if edge_sources is None else edge_sources
+        self.edge_sources = tuple(EdgeSource(spec, rows) for spec, rows in sources)
         if sum(source.rows for source in self.edge_sources) != graph.num_edges:
             raise DimensionMismatchError(f"edge_sources {shown(self.edge_sources, 200)} do not add up to {graph.num_edges} edges.")
         self.embedding: Embedding | None = as_embedding(embedding) if embedding is not None else None
@@ -178,8 +178,8 @@ class GraphIndex(Corpus):
             Whether to show progress bars for embedding and BM25.
         """
         if not isinstance(graph, CorpusGraph):
-            told = "expected a CorpusGraph; from_texts, from_nodes and from_documents make one"
-            raise InvalidArgumentError(f"graph is {shown(graph)}; {told}.")
+            expected = "expected a CorpusGraph; from_texts, from_nodes and from_documents make one"
+            raise InvalidArgumentError(f"graph is {shown(graph)}; {expected}.")
         built = build(
             graph,
             embedding=embedding,
@@ -214,10 +214,10 @@ class GraphIndex(Corpus):
         embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
-        nodes, given = listed("nodes", nodes, "Node(id, text, ...)"), dict[str, Any](signals)
-        relevance = given.pop("relevance", None)
+        nodes, options = listed("nodes", nodes, "Node(id, text, ...)"), dict[str, Any](signals)
+        relevance = options.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
-        return cls._of(build(graph, nodes, **given), relevance)
+        return cls._of(build(graph, nodes, **options), relevance)
 
     @classmethod
     def from_texts(
@@ -299,11 +299,11 @@ class GraphIndex(Corpus):
         documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key, strict=strict)
         documents = list(documents)
-        asked = edges is not None
-        edges = edges if asked else default_edges(documents) or None
+        explicit = edges is not None
+        edges = edges if explicit else default_edges(documents) or None
         if any(hasattr(document, "node_id") for document in documents):
             signals["metric"] = signals.get("metric") or "cosine"
-        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient, asked)
+        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient, explicit)
 
     @classmethod
     def _linked(
@@ -315,9 +315,9 @@ class GraphIndex(Corpus):
         device: Any,
         signals: dict[str, Any],
         lenient: bool = False,
-        asked: bool = True,
+        explicit: bool = True,
     ) -> GraphIndex:
-        """Return the index of nodes and of the edges that an ``edges`` argument describes, if it was `asked` for."""
+        """Return the index of nodes and of the edges that an ``edges`` argument describes, `explicit` if the caller gave it."""
         edges, relevance = edge_items(edges), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
         index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
@@ -325,7 +325,7 @@ class GraphIndex(Corpus):
             return index
         if not index.graph.has_edges:
             # If none are requested, a retriever that needs some reports it.
-            if asked:
+            if explicit:
                 tell_no_edges(index.graph, index._tried())
         elif advice := index._description().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
@@ -337,10 +337,10 @@ class GraphIndex(Corpus):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return what :meth:`save` writes in addition to the graph: the tensors of the signals by name, and settings for JSON."""
-        tensors, kept = saved_signals(self.signals)
+        tensors, entries = saved_signals(self.signals)
         # Only this class can be made again from its name.
-        named = {"name": self.embedding_name, "by_name": isinstance(self.embedding, SentenceEncoder)}
-        return tensors, {"signals": kept, "embedding": named, "edges": saved_sources(self.edge_sources)}
+        model = {"name": self.embedding_name, "by_name": isinstance(self.embedding, SentenceEncoder)}
+        return tensors, {"signals": entries, "embedding": model, "edges": saved_sources(self.edge_sources)}
 
     @classmethod
     def load(
@@ -412,14 +412,14 @@ class GraphIndex(Corpus):
     ) -> GraphIndex:
         """Return the index of a graph and a :meth:`state`; `folder` is for messages, the rest is as for :meth:`load`."""
         check_not_empty(graph)
-        found = restored_signals(tensors, settings, signals or {}, graph.device, folder)
+        all_signals = restored_signals(tensors, settings, signals or {}, graph.device, folder)
         sources = restored_sources(settings, edges, folder)
         built, _ = saved_embedding(settings, folder)
         try:
-            index = cls(graph, found, embedding=embedding, relevance=relevance, edge_sources=sources)
+            index = cls(graph, all_signals, embedding=embedding, relevance=relevance, edge_sources=sources)
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
-        if "dense" in found.keys() - (signals or {}).keys():
+        if "dense" in all_signals.keys() - (signals or {}).keys():
             tell_other_model(folder, built, index.embedding)
         return index
 
@@ -453,20 +453,20 @@ class GraphIndex(Corpus):
         >>> index.describe().edges
         {'knows': 1}
         """
-        found = self._description()
+        description = self._description()
         spec = next((source.spec for source in self.edge_sources if isinstance(source.spec, NumberedReferences)), None)
         if spec is None:
-            return found
-        return replace(found, references=str(spec.describe([self.graph.node(row) for row in range(len(self.graph))])))
+            return description
+        return replace(description, references=str(spec.describe([self.graph.node(row) for row in range(len(self.graph))])))
 
     def _description(self) -> GraphDescription:
-        model, tokens, named = described_model(self.embedding)
+        model, tokens, label = described_model(self.embedding)
         recall = getattr(self.signals.get("dense"), "recall", None)
         words = self.signals.get("bm25")
         # Whether a model reads the texts is to be told without BM25 too.
-        found = found_language(self.graph.contents()) if words is None and model is not None else ""
-        language = getattr(words, "language", found), getattr(words, "stem", "")
-        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall, language, model)
+        codes = found_language(self.graph.contents()) if words is None and model is not None else ""
+        language = getattr(words, "language", codes), getattr(words, "stem", "")
+        return describe(self.graph, tokens, tuple(self.signals), label, self._tried(), recall, language, model)
 
     def _tried(self) -> list[str]:
         """Return the class names of the specifications that were applied."""
@@ -515,9 +515,9 @@ class GraphIndex(Corpus):
         rows = filter_mask(self.graph, scope).nonzero().flatten()
         if rows.numel() == 0:
             raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
-        made = GraphIndex._of(restricted(self._parts, rows), self.relevance)
-        made.rows = rows
-        return made
+        index = GraphIndex._of(restricted(self._parts, rows), self.relevance)
+        index.rows = rows
+        return index
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> GraphIndex:
         """Return this index with other models; graph and signals are shared."""
@@ -590,9 +590,9 @@ class GraphIndex(Corpus):
         [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
         """
         options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
-        made = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, strict=strict, **options)
-        keep_told(self.graph, made.graph)
-        return GraphIndex._of(made, self._own_relevance())
+        result = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, strict=strict, **options)
+        keep_told(self.graph, result.graph)
+        return GraphIndex._of(result, self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:
         """Return this index on another device. Models stay where they are."""
@@ -600,9 +600,9 @@ class GraphIndex(Corpus):
         if graph is self.graph:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
-        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
-        made.rows = None if self.rows is None else self.rows.to(graph.device)
-        return made
+        index = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+        index.rows = None if self.rows is None else self.rows.to(graph.device)
+        return index
 
     def __copy__(self) -> Self:
         """Return the index itself, which does not change."""
@@ -660,5 +660,5 @@ class GraphIndex(Corpus):
 
 def _check(constructor: str, signals: Mapping[str, Any]) -> None:
     """Raise UnexpectedArgumentError for a keyword that neither a constructor nor :meth:`GraphIndex.from_graph` has."""
-    known = keywords_of(getattr(GraphIndex, constructor), GraphIndex.from_graph)
-    check_keywords(f"GraphIndex.{constructor}", signals, sorted(known))
+    names = keywords_of(getattr(GraphIndex, constructor), GraphIndex.from_graph)
+    check_keywords(f"GraphIndex.{constructor}", signals, sorted(names))

@@ -22,23 +22,23 @@ def surviving(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: Colle
     sources, targets = (place[column[part].cpu().numpy()] for column in (graph.sources, graph.targets))
     keep = (sources >= 0) & (targets >= 0)
     keep[[row - part.start for row in dropped if part.start <= row < part.stop]] = False
-    kept = np.flatnonzero(keep) + part.start
+    rows = np.flatnonzero(keep) + part.start
     relations, weights = (column[part].cpu().numpy()[keep] for column in (graph.relations, graph.weights))
-    chosen: list[int] = kept.tolist() if graph.edge_texts or graph.edge_metadata else []
-    texts = list(map(graph.edge_texts.__getitem__, chosen)) if graph.edge_texts else []
-    metadata = list(map(graph.edge_metadata.__getitem__, chosen)) if graph.edge_metadata else []
-    return kept, Rows(sources[keep], targets[keep], relations, weights, texts, metadata)
+    row_list: list[int] = rows.tolist() if graph.edge_texts or graph.edge_metadata else []
+    texts = list(map(graph.edge_texts.__getitem__, row_list)) if graph.edge_texts else []
+    metadata = list(map(graph.edge_metadata.__getitem__, row_list)) if graph.edge_metadata else []
+    return rows, Rows(sources[keep], targets[keep], relations, weights, texts, metadata)
 
 
-def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -> np.ndarray:
+def merged_keys(graph: CorpusGraph, place: np.ndarray, new_rows: Rows, size: int) -> np.ndarray:
     """Return the :func:`simple_keys` of a graph whose nodes get new rows, in the same order, and to which some edges are added."""
     head, tail = np.repeat(place, graph.degree.cpu().numpy()), place[graph.indices.cpu().numpy()]
     keys = head * size + tail
     keys = keys if place.min(initial=0) >= 0 else keys[(head >= 0) & (tail >= 0)]
-    new = simple_keys(added.sources, added.targets, size)
+    new = simple_keys(new_rows.sources, new_rows.targets, size)
     at = np.searchsorted(keys, new)
-    absent = np.append(keys, -1)[at] != new
-    return np.insert(keys, at[absent], new[absent])
+    mask = np.append(keys, -1)[at] != new
+    return np.insert(keys, at[mask], new[mask])
 
 
 def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], keys: np.ndarray | None = None) -> None:
@@ -50,16 +50,16 @@ def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], ke
     first = np.full(len(names), len(relations))
     # The last of repeated places is written.
     first[relations[::-1]] = np.arange(len(relations))[::-1]
-    used = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
+    numbers = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
     number = np.zeros(len(names), np.int32)
-    number[used] = np.arange(len(used))
+    number[numbers] = np.arange(len(numbers))
     texts = _joined([part.texts for part in parts], parts, "")
     metadata = _joined([part.metadata for part in parts], parts, {})
-    graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in used], keys)
+    graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in numbers], keys)
 
 
 def _joined(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
     """Return the entries of all rows; an empty list, as in a graph built afresh, if none has content."""
     if not any(map(any, lists)):
         return []
-    return list(chain.from_iterable(held or [empty] * len(part.sources) for held, part in zip(lists, parts, strict=True)))
+    return list(chain.from_iterable(entries or [empty] * len(part.sources) for entries, part in zip(lists, parts, strict=True)))

@@ -18,8 +18,8 @@ __all__ = ["restricted"]
 def restricted(before: Built, rows: Tensor) -> Built:
     """Return the parts of the index of some nodes, ascending rows; see :meth:`graph_retrievers.index.GraphIndex.within`."""
     graph, edges = induced_graph(before.graph, rows)
-    contents, chosen = {"nodes": graph.contents(), "edges": graph.edge_contents()}, {"nodes": rows, "edges": edges}
-    signals = {name: held.restricted(chosen[held.covers], contents[held.covers]) for name, held in before.signals.items()}
+    contents, rows_of = {"nodes": graph.contents(), "edges": graph.edge_contents()}, {"nodes": rows, "edges": edges}
+    signals = {name: signal.restricted(rows_of[signal.covers], contents[signal.covers]) for name, signal in before.signals.items()}
     # How many rows of each stretch are left.
     ends = np.cumsum([source.rows for source in before.edge_sources])
     counts = np.diff(np.searchsorted(edges.cpu().numpy(), ends), prepend=0).tolist()
@@ -38,10 +38,10 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     >>> part.edges(), edges.tolist()
     ([Edge(source='a', target='c', relation='has', weight=1.0, text='', metadata={})], [1])
     """
-    chosen, place = rows.tolist(), np.full(len(graph), -1)
-    place[chosen] = np.arange(len(chosen))
-    made = graph.with_columns({name: [getattr(graph, name)[row] for row in chosen] for name in COLUMNS})
-    edges, kept = surviving(graph, slice(0, graph.num_edges), place)
-    set_rows(made, [kept], graph.relation_names)
-    keep_blank(graph, made, rows)
-    return made, torch.from_numpy(edges).to(graph.device)
+    row_list, place = rows.tolist(), np.full(len(graph), -1)
+    place[row_list] = np.arange(len(row_list))
+    result = graph.with_columns({name: [getattr(graph, name)[row] for row in row_list] for name in COLUMNS})
+    edges, columns = surviving(graph, slice(0, graph.num_edges), place)
+    set_rows(result, [columns], graph.relation_names)
+    keep_blank(graph, result, rows)
+    return result, torch.from_numpy(edges).to(graph.device)

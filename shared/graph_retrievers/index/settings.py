@@ -46,47 +46,47 @@ _SPECS: dict[str, type[EdgeSpec]] = {
 def saved_signals(signals: Mapping[str, Signal]) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
     """Return the tensors of signals, and their names, kinds and settings."""
     tensors: dict[str, Tensor] = {}
-    kept: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for number, (name, signal) in enumerate(signals.items()):
         arrays, settings = signal.state()
         tensors |= {f"{number}.{key}": value for key, value in arrays.items()}
-        kept.append({"name": name, "kind": signal.kind, "settings": settings})
-    return tensors, kept
+        entries.append({"name": name, "kind": signal.kind, "settings": settings})
+    return tensors, entries
 
 
 def restored_signals(
     tensors: Mapping[str, Tensor],
     settings: Mapping[str, Any],
-    given: Mapping[str, Signal],
+    replacements: Mapping[str, Signal],
     device: torch.device,
     folder: Any,
 ) -> dict[str, Signal]:
-    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages."""
-    found: dict[str, Signal] = {}
+    """Return the signals that :func:`saved_signals` wrote, replaced by `replacements`; `folder` is for messages."""
+    signals: dict[str, Signal] = {}
     try:
-        listed = [(str(saved["name"]), str(saved["kind"]), saved["settings"]) for saved in settings["signals"]]
+        entries = [(str(entry["name"]), str(entry["kind"]), entry["settings"]) for entry in settings["signals"]]
     except (KeyError, TypeError) as error:
         raise CorruptIndexError(f"The settings of {folder} cannot be read ({error!r}); build the index again.") from error
-    for number, (name, kind, options) in enumerate(listed):
-        if name in given:
+    for number, (name, kind, options) in enumerate(entries):
+        if name in replacements:
             continue
         if kind not in _SIGNALS:
             raise MissingSignalError(f"Signal {name!r} of {folder} is a {kind!r}; pass it as signals={{{name!r}: ...}}.")
         prefix = f"{number}."
         arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
-            found[name] = _SIGNALS[kind].restore(arrays, options, device)
+            signals[name] = _SIGNALS[kind].restore(arrays, options, device)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
-    return found | dict(given)
+    return signals | dict(replacements)
 
 
 def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool]:
     """Return the name of the embedding model of a saved index, and whether it can be loaded by that name."""
-    named = settings.get("embedding")
-    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+    model = settings.get("embedding")
+    if not isinstance(model, Mapping) or not isinstance(model.get("name"), str):
         raise CorruptIndexError(f"The settings of {folder} do not name its embedding model; build the index again.")
-    return named["name"], named.get("by_name") is True
+    return model["name"], model.get("by_name") is True
 
 
 def tell_other_model(where: Any, built: str, embedding: Embedding | None) -> None:
@@ -108,26 +108,26 @@ def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
     return [{"rows": source.rows, **({} if source.spec is None else _plain(source.spec))} for source in sources]
 
 
-def restored_sources(settings: Mapping[str, Any], given: Any, folder: Any) -> list[EdgeSource]:
-    """Return the sources that :func:`saved_sources` wrote; specifications outside this package are taken from those `given`."""
-    left = list(specifications(given))
+def restored_sources(settings: Mapping[str, Any], edges: Any, folder: Any) -> list[EdgeSource]:
+    """Return the sources that :func:`saved_sources` wrote; specifications outside this package are taken from `edges`."""
+    specs = list(specifications(edges))
 
-    def spec(saved: Mapping[str, Any]) -> EdgeSpec | None:
-        name = saved.get("name")
+    def spec(entry: Mapping[str, Any]) -> EdgeSpec | None:
+        name = entry.get("name")
         if name is None:
             return None
         # Of several with one name those with the same settings, else in order.
-        alike = [place for place, given in enumerate(left) if _name(given) == name]
-        same = [place for place in alike if _plain(left[place])["settings"] == saved.get("settings")]
-        if alike:
-            return left.pop((same or alike)[0])
-        return _SPECS[name](**saved["settings"]) if name in _SPECS else _Unknown(str(name))
+        places = [place for place, item in enumerate(specs) if _name(item) == name]
+        same = [place for place in places if _plain(specs[place])["settings"] == entry.get("settings")]
+        if places:
+            return specs.pop((same or places)[0])
+        return _SPECS[name](**entry["settings"]) if name in _SPECS else _Unknown(str(name))
 
     try:
-        found = [EdgeSource(spec(saved), int(saved["rows"])) for saved in settings["edges"]]
-        if any(source.rows < 0 for source in found):
+        sources = [EdgeSource(spec(entry), int(entry["rows"])) for entry in settings["edges"]]
+        if any(source.rows < 0 for source in sources):
             raise ValueError("a number of edges is negative")
-        return found
+        return sources
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptIndexError(f"The sources of the edges of {folder} cannot be read ({error!r}); build it again.") from error
 

@@ -100,13 +100,13 @@ def publish_index(
     # First, since what dead processes have left may fill the disk.
     sweep(folder, _named(folder))
     try:
-        with workshop(folder) as made:
+        with workshop(folder) as draft_folder:
             rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
             flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
             files = {
-                "tensors": _part(made, "tensors", lambda path: save_file(flat, path)),
-                "nodes": _part(made, "nodes", lambda path: _write_nodes(path, graph)),
-                "settings": _part(made, "settings", lambda path: path.write_bytes(_dumps(settings).encode())),
+                "tensors": _part(draft_folder, "tensors", lambda path: save_file(flat, path)),
+                "nodes": _part(draft_folder, "nodes", lambda path: _write_nodes(path, graph)),
+                "settings": _part(draft_folder, "settings", lambda path: path.write_bytes(_dumps(settings).encode())),
             }
             body = {
                 "format": _FORMAT,
@@ -118,9 +118,9 @@ def publish_index(
                 "files": files,
             }
             manifest = _manifest_text(body).encode()
-            (made / MANIFEST).write_bytes(manifest)
-            sync(made / MANIFEST)
-            publish(made, folder, [entry["name"] for entry in files.values()], previous)
+            (draft_folder / MANIFEST).write_bytes(manifest)
+            sync(draft_folder / MANIFEST)
+            publish(draft_folder, folder, [entry["name"] for entry in files.values()], previous)
     finally:
         sweep(folder, _named(folder))
     return manifest
@@ -194,9 +194,9 @@ def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T]
         except CorruptIndexError as error:
             if not (root / PREVIOUS).is_file():
                 raise
-            found = read(root, (root / PREVIOUS).read_bytes())
+            result = read(root, (root / PREVIOUS).read_bytes())
             logger.warning("%s The generation before it is opened instead.", error)
-            return found
+            return result
 
 
 def _read(root: Path, raw: bytes, device: str | torch.device | None) -> Saved:
@@ -247,9 +247,9 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     ours = False
     for name in (MANIFEST, PREVIOUS):
         body = _loose(target / name)
-        version, own = body.get("version"), body.get("format") == _FORMAT
-        ours |= own
-        if own and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
+        version, is_index = body.get("version"), body.get("format") == _FORMAT
+        ours |= is_index
+        if is_index and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
             raise IndexVersionError(
                 f"{target / name} is of format version {shown(version)}; this package writes version {FORMAT_VERSION}, and does "
                 "not replace a newer index or one of an unknown version. Upgrade graph-retrievers, or name another folder."
@@ -270,27 +270,27 @@ def _loose(manifest: Path) -> dict[str, Any]:
 
 def _named(folder: Path) -> dict[str, list[str] | None]:
     """Return the files that each manifest of a folder names; None for one that cannot be read."""
-    found: dict[str, list[str] | None] = {}
+    files: dict[str, list[str] | None] = {}
     for name in (MANIFEST, PREVIOUS):
         if (folder / name).exists():
             try:
-                found[name] = [str(entry["name"]) for entry in _loose(folder / name)["files"].values()]
+                files[name] = [str(entry["name"]) for entry in _loose(folder / name)["files"].values()]
             except (KeyError, TypeError, AttributeError):
-                found[name] = None
-    return found
+                files[name] = None
+    return files
 
 
-def _part(made: Path, kind: str, write: Callable[[Path], Any]) -> dict[str, Any]:
+def _part(draft_folder: Path, kind: str, write: Callable[[Path], Any]) -> dict[str, Any]:
     """Write one file and name it after its content; return its entry of the manifest."""
-    draft = made / f"{kind}.{_SUFFIXES[kind]}"
+    draft = draft_folder / f"{kind}.{_SUFFIXES[kind]}"
     write(draft)
     # safetensors makes files that only their owner can read, SQLite others than the manifest's. All are as readable as what this
     # process makes, by its umask, which the new folder shows.
-    draft.chmod(made.stat().st_mode & 0o666)
+    draft.chmod(draft_folder.stat().st_mode & 0o666)
     sync(draft)
-    found = digest(draft)
-    path = draft.rename(made / f"{kind}-{found[:16]}.{_SUFFIXES[kind]}")
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": found}
+    checksum = digest(draft)
+    path = draft.rename(draft_folder / f"{kind}-{checksum[:16]}.{_SUFFIXES[kind]}")
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": checksum}
 
 
 def _write_nodes(path: Path, graph: CorpusGraph) -> None:

@@ -92,15 +92,15 @@ class IndexStore:
         model = with_cache(as_embedding(embedding), options.get("cache")) if embedding is not None else None
         self._models: dict[str, Any] = {"embedding": model, "relevance": relevance}
         self._specs = None if edges is None else specifications(edges)
-        known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {
+        names = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {
             "lenient",
             "strict",
             "vectors",
         }
-        check_keywords("IndexStore", options, sorted(known))
+        check_keywords("IndexStore", options, sorted(names))
         if isinstance(options.get("bm25"), Signal):
-            told = "bm25 is a signal of fixed texts, and those of a store change; name a language, such as 'de'."
-            raise InvalidArgumentError(told)
+            message = "bm25 is a signal of fixed texts, and those of a store change; name a language, such as 'de'."
+            raise InvalidArgumentError(message)
         self._signals, self._device, self._options = signals, device, options
         self._state, self._mutex = _State(), threading.RLock()
         self.reload()
@@ -200,11 +200,11 @@ class IndexStore:
         with self._mutex:
             self._reload(held=False)
             model = CachedEmbedding(self.embedding, _TEXTS) if self.embedding is not None else None
-            before, made = self._state.manifest, change(self._state.current, model)
+            before, result = self._state.manifest, change(self._state.current, model)
             with locked(self.folder):
                 self._reload(held=True)
                 if self._state.manifest != before:
-                    made = change(self._state.current, model)
-                index = made if made is None else made.with_models(embedding=self.embedding)
+                    result = change(self._state.current, model)
+                index = result if result is None else result.with_models(embedding=self.embedding)
                 graph, parts = (CorpusGraph([], []), ({}, _NOTHING)) if index is None else (index.graph, index.state())
                 self._state = _State(publish_index(self.folder, graph, *parts, previous=self._state.manifest), index)

@@ -40,8 +40,8 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     # Under another name first, so that readers never see a part of a file.
     save_file(plain, root / f"{part}.safetensors.partial")
     # Which weights the configuration is for: writing may end between the two files.
-    told = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
-    (root / f"{part}.json.partial").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    settings = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
+    (root / f"{part}.json.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     # safetensors makes files that only their owner can read.
     (root / f"{part}.safetensors.partial").chmod((root / f"{part}.json.partial").stat().st_mode & 0o777)
     for name in (f"{part}.safetensors", f"{part}.json"):
@@ -68,8 +68,8 @@ def load_checkpoint(folder: str | Path, part: str) -> tuple[dict[str, Tensor], d
     root = Path(folder)
     weights, settings = root / f"{part}.safetensors", root / f"{part}.json"
     tensors, config = read_weights(weights), read_settings(settings)
-    written = config.pop(_WEIGHTS, None)
-    if written is not None and written != _digest(weights):
+    digest = config.pop(_WEIGHTS, None)
+    if digest is not None and digest != _digest(weights):
         raise InvalidArgumentError(
             f"{weights} does not belong to {settings.name}: one of them was changed, or writing them was interrupted. Remove both "
             "and fit again."
@@ -88,14 +88,14 @@ def load_part(
     return tensors, checked_settings({**(defaults or {}), **config}, kinds, what, folder)
 
 
-def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: str, command: str) -> None:
+def check_trained(trained: Mapping[str, Any], expected: Mapping[str, Any], what: str, command: str) -> None:
     """Raise InvalidArgumentError if the settings of the training differ from the requested ones.
 
     `what` begins the message, such as "DIR was trained with"; `command` trains it with the settings of the paper.
 
     >>> check_trained({"hops": 1}, {"hops": 1}, "x was trained with", "fit lesegr")
     """
-    for name, value in wanted.items():
+    for name, value in expected.items():
         if name not in trained or trained[name] != value:
             raise InvalidArgumentError(
                 f"{what} {name} {trained.get(name)!r}, not {value!r}; train it with that ({command} --paper for the settings "
@@ -124,9 +124,9 @@ def read_weights(file: str | Path) -> dict[str, Tensor]:
     path = _existing(file)
     try:
         _check_length(path.stat().st_size, _LONGEST_WEIGHTS)
-        with path.open("rb") as opened:
+        with path.open("rb") as stream:
             # A safetensors file begins with the length of its header.
-            _check_length(int.from_bytes(opened.read(8), "little"), _LONGEST_HEADER, " of names and shapes")
+            _check_length(int.from_bytes(stream.read(8), "little"), _LONGEST_HEADER, " of names and shapes")
         return load_file(path)
     except (SafetensorError, ValueError, OSError, RuntimeError, MemoryError) as error:
         raise InvalidArgumentError(f"The weights {path} cannot be read: {reason(error)}") from error
@@ -137,12 +137,12 @@ def read_settings(file: str | Path) -> dict[str, Any]:
     path = _existing(file)
     try:
         _check_length(path.stat().st_size, _LONGEST_SETTINGS)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError, MemoryError) as error:
         raise InvalidArgumentError(f"The settings {path} cannot be read: {reason(error)}") from error
-    if not isinstance(found, dict):
-        raise InvalidArgumentError(f"The settings {path} cannot be read: they are {shown(found, 60)}; expected a JSON object.")
-    return found
+    if not isinstance(settings, dict):
+        raise InvalidArgumentError(f"The settings {path} cannot be read: they are {shown(settings, 60)}; expected a JSON object.")
+    return settings
 
 
 def _check_length(length: int, most: int, of: str = "") -> None:
@@ -192,11 +192,11 @@ def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: 
             raise InvalidArgumentError(f"The weight {name!r} holds NaN, infinity or no float32 numbers; train {what} again.")
     try:
         with torch.device("meta"):
-            made = make()
-        made.load_state_dict({name: value.clone() for name, value in tensors.items()}, assign=True)
+            network = make()
+        network.load_state_dict({name: value.clone() for name, value in tensors.items()}, assign=True)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise InvalidArgumentError(f"These are not the weights and settings of {what}: {error}") from error
-    return made.eval()
+    return network.eval()
 
 
 def _finite(value: Tensor) -> bool:

@@ -48,14 +48,14 @@ class GCNConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def forward(
-        self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None, degree: Tensor | None = None
+        self, x: Tensor, edges: Tensor, gates: Tensor | None = None, self_gates: Tensor | None = None, degree: Tensor | None = None
     ) -> Tensor:
         """Return the new vectors: Tensor, shape [n, out]; `degree`, shape [n], has the numbers of neighbours."""
         source, target = edges
         degree = 1 + (torch.bincount(target, minlength=x.shape[0]) if degree is None else degree).to(x.dtype)
         x = self.lin(x)
         messages = _scaled(x[source], (degree[source] * degree[target]).rsqrt())
-        return (_scaled(x, own) / degree.unsqueeze(1)).index_add(0, target, _scaled(messages, gates)) + self.bias
+        return (_scaled(x, self_gates) / degree.unsqueeze(1)).index_add(0, target, _scaled(messages, gates)) + self.bias
 
 
 class GATConv(nn.Module):
@@ -79,13 +79,15 @@ class GATConv(nn.Module):
         for weight in (self.att_src, self.att_dst):
             nn.init.xavier_uniform_(weight)
 
-    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, self_gates: Tensor | None = None) -> Tensor:
         """Return the new vectors: Tensor, shape [n, heads * out]."""
         count = x.shape[0]
         loops = torch.arange(count, device=x.device)
         source, target = torch.cat([edges, loops.expand(2, -1)], 1)
-        if gates is not None or own is not None:
-            gates = torch.cat([x.new_ones(edges.shape[1]) if gates is None else gates, x.new_ones(count) if own is None else own])
+        if gates is not None or self_gates is not None:
+            gates = torch.cat(
+                [x.new_ones(edges.shape[1]) if gates is None else gates, x.new_ones(count) if self_gates is None else self_gates]
+            )
         x = self.lin(x).view(count, self.heads, -1)
         logits = (x * self.att_src).sum(2)[source] + (x * self.att_dst).sum(2)[target]
         shares = segment_softmax(nn.functional.leaky_relu(logits, 0.2), target, count)
@@ -151,13 +153,13 @@ class TransformerConv(nn.Module):
             nn.Linear(in_channels, heads * out_channels) for _ in range(4)
         )
 
-    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, self_gates: Tensor | None = None) -> Tensor:
         """Return the new vectors: Tensor, shape [n, heads * out]."""
         source, target = edges
         weight, bias = self.lin_value.weight, self.lin_value.bias.view(self.heads, self.out_channels)
-        made = self.lin_query(x), self.lin_key(x), nn.functional.linear(x, weight)
-        query, key, value = (vectors.view(-1, self.heads, self.out_channels) for vectors in made)
+        tables = self.lin_query(x), self.lin_key(x), nn.functional.linear(x, weight)
+        query, key, value = (vectors.view(-1, self.heads, self.out_channels) for vectors in tables)
         logits = (query[target] * key[source]).sum(2) / self.out_channels**0.5
         shares = segment_softmax(logits, target, x.shape[0])
         messages = (_scaled(value[source], gates) + bias) * shares.unsqueeze(2)
-        return self.lin_skip(_scaled(x, own)).index_add(0, target, messages.flatten(1))
+        return self.lin_skip(_scaled(x, self_gates)).index_add(0, target, messages.flatten(1))

@@ -25,8 +25,8 @@ class LabelledQuery:
 
 def questions_digest(*splits: Sequence[LabelledQuery]) -> str:
     """Return 16 characters that change with the questions of the splits, their order and their relevant nodes."""
-    told = ascii([[(query.text, query.gold) for query in split] for split in splits])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = ascii([[(query.text, query.gold) for query in split] for split in splits])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def learnt_from(index: Any, *splits: Sequence[LabelledQuery]) -> dict[str, str]:

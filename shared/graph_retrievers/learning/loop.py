@@ -102,8 +102,8 @@ def fit(
         history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
         # AdamW counts the steps that a stopped training had taken.
         step = max((int(state["step"]) for state in optimizer.state.values()), default=0)
-        left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
-        with progress_bar(left, desc=description, unit="epoch", disable=not show_progress) as bar:
+        rest = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
+        with progress_bar(rest, desc=description, unit="epoch", disable=not show_progress) as bar:
             for epoch in bar:
                 module.train()
                 losses = []
@@ -112,8 +112,8 @@ def fit(
                     value = loss(batch)
                     losses.append(float(value.detach()))
                     if not math.isfinite(losses[-1]):
-                        told = f"The loss is {losses[-1]} in epoch {epoch}"
-                        raise InvalidArgumentError(f"{told}; use a smaller learning_rate than {learning_rate}.")
+                        message = f"The loss is {losses[-1]} in epoch {epoch}"
+                        raise InvalidArgumentError(f"{message}; use a smaller learning_rate than {learning_rate}.")
                     value.backward()
                     if clip is not None:
                         nn.utils.clip_grad_norm_(module.parameters(), clip)
@@ -123,9 +123,9 @@ def fit(
                     optimizer.step()
                 module.eval()
                 with torch.no_grad():
-                    found = evaluate()
-                measured = found if isinstance(found, Mapping) else {"score": found}
-                measures = {name: float(part) for name, part in measured.items()}
+                    outcome = evaluate()
+                by_name = outcome if isinstance(outcome, Mapping) else {"score": outcome}
+                measures = {name: float(part) for name, part in by_name.items()}
                 score = sum(measures.values()) / len(measures)
                 history.losses.append(sum(losses) / max(len(losses), 1))
                 history.scores.append(score)

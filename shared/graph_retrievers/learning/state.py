@@ -76,8 +76,8 @@ def save_state(
         # Dropout draws there.
         tensors["random of the device"] = torch.cuda.get_rng_state(device)
     # Clones, as safetensors refuses tensors that share memory.
-    cloned = {name: value.clone() for name, value in tensors.items()}
-    save_checkpoint(folder, _PART, cloned, {**settings, "history": history.to_dict()})
+    clones = {name: value.clone() for name, value in tensors.items()}
+    save_checkpoint(folder, _PART, clones, {**settings, "history": history.to_dict()})
 
 
 def clear_state(folder: str | Path) -> None:
@@ -90,12 +90,12 @@ def clear_state(folder: str | Path) -> None:
 
 def _check_moments(parameters: Sequence[Tensor], states: Mapping[int, Mapping[str, Tensor]]) -> None:
     """Raise ValueError unless the states of AdamW are those of parameters, after the same steps."""
-    for number, held in states.items():
+    for number, state in states.items():
         shape = parameters[number].shape
-        if held.keys() != {"step", "exp_avg", "exp_avg_sq"} or held["step"].shape or not float(held["step"]) >= 1:
-            raise ValueError(f"parameter {number} has {', '.join(held)}")
+        if state.keys() != {"step", "exp_avg", "exp_avg_sq"} or state["step"].shape or not float(state["step"]) >= 1:
+            raise ValueError(f"parameter {number} has {', '.join(state)}")
         for name in ("exp_avg", "exp_avg_sq"):
-            value = held[name]
+            value = state[name]
             if value.shape != shape or value.dtype != parameters[number].dtype or not bool(torch.isfinite(value).all()):
                 raise ValueError(f"{name} of parameter {number} does not fit it")
 
@@ -132,11 +132,11 @@ def load_state(
 
     try:
         best = part("best.")
-        for held in (part("module."), best) if history.best_epoch else (part("module."),):
+        for weights in (part("module."), best) if history.best_epoch else (part("module."),):
             # Both fit before one is taken over.
-            deepcopy(module).load_state_dict(held)
+            deepcopy(module).load_state_dict(weights)
             kinds = {name: value.dtype for name, value in module.state_dict().items()}
-            if any(value.dtype != kinds[name] or not bool(torch.isfinite(value).all()) for name, value in held.items()):
+            if any(value.dtype != kinds[name] or not bool(torch.isfinite(value).all()) for name, value in weights.items()):
                 raise RuntimeError("weights of another type, NaN or infinity")
         module.load_state_dict(part("module."))
     except RuntimeError as error:

@@ -51,19 +51,19 @@ class ToolAnswer:
 
 def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
     """Return a tool that refuses unknown, missing, or wrongly typed arguments from any caller."""
-    checked, (_, *taken) = typed(method), signature(method).parameters.values()
-    kinds = {each.name: each.annotation for each in taken}
-    needed = [each.name for each in taken if each.default is Signature.empty]
+    function, (_, *parameters) = typed(method), signature(method).parameters.values()
+    kinds = {each.name: each.annotation for each in parameters}
+    names = [each.name for each in parameters if each.default is Signature.empty]
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> ToolAnswer:
         check_keywords(f"The tool {method.__name__}", kwargs, kinds)
-        for name in needed[len(args) - 1 :]:
+        for name in names[len(args) - 1 :]:
             if name not in kwargs:
                 raise InvalidArgumentError(f"The tool {method.__name__} needs {name!r}; it takes {', '.join(kinds)}.")
         for name, value in kwargs.items():
             kwargs[name] = _meant(value, kinds[name])
-        return checked(*args, **kwargs)
+        return function(*args, **kwargs)
 
     # Frameworks show it to the model as it stands.
     call.__doc__ = getdoc(method)
@@ -72,11 +72,11 @@ def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
 
 def _meant(value: Any, kind: Any) -> Any:
     """Return a number or a list that a language model wrote as text, or a number written as 5.0; any other value unchanged."""
-    wanted: Any = {int: (int, float), list[str]: list}.get(kind)
-    if isinstance(value, str) and wanted:
+    types: Any = {int: (int, float), list[str]: list}.get(kind)
+    if isinstance(value, str) and types:
         with suppress(ValueError, RecursionError):
             plain = json.loads(value)
-            value = plain if isinstance(plain, wanted) else value
+            value = plain if isinstance(plain, types) else value
     return int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
 
 
@@ -138,9 +138,9 @@ class GraphTools:
         hits = self.retriever.retrieve(query, min(positive("k", k), self.max_items))
         cut = self._cut([hit.text for hit in hits])
         entries = [_hit_lines(hit, text) for hit, text in zip(hits, cut, strict=True)]
-        listed = [_hit_data(hit) | {"text": text, "cut": len(text) < len(hit.text)} for hit, text in zip(hits, cut, strict=True)]
+        items = [_hit_data(hit) | {"text": text, "cut": len(text) < len(hit.text)} for hit, text in zip(hits, cut, strict=True)]
         lines = entries or ["Nothing was found."]
-        return ToolAnswer("\n".join([*lines, *_notes(hits.notes)]), {"hits": listed, "notes": list(hits.notes)})
+        return ToolAnswer("\n".join([*lines, *_notes(hits.notes)]), {"hits": items, "notes": list(hits.notes)})
 
     @_tool
     def read(self, ids: list[str], start: int = 0) -> ToolAnswer:
@@ -159,7 +159,7 @@ class GraphTools:
             raise InvalidArgumentError(f"start is {shown(start)}; expected a number of characters, 0 or more.")
         nodes = [self._node(each) for each in dict.fromkeys(ids)][: self.max_items]
         cut = self._cut([node.text[start:] for node in nodes])
-        lines, listed = [], []
+        lines, items = [], []
         for node, text in zip(nodes, cut, strict=True):
             end = start + len(text)
             rest = len(node.text) - end
@@ -168,10 +168,10 @@ class GraphTools:
                 lines.append(f"    (nothing more: the text has {len(node.text):,} characters)")
             if rest > 0:
                 lines.append(f"    ({rest:,} characters more: read([{node.id!r}], start={end}))")
-            listed.append({"id": node.id, "title": node.title[:_NAME], "text": text, "next": end if rest > 0 else None})
+            items.append({"id": node.id, "title": node.title[:_NAME], "text": text, "next": end if rest > 0 else None})
         if len(dict.fromkeys(ids)) > len(nodes):
             lines.append(f"Note: only the first {len(nodes)} ids were read.")
-        return ToolAnswer("\n".join(lines), {"nodes": listed})
+        return ToolAnswer("\n".join(lines), {"nodes": items})
 
     @_tool
     def neighbors(
@@ -192,29 +192,29 @@ class GraphTools:
         """
         graph, node = self.retriever.index.graph, self._node(id)
         choice("direction", direction, _DIRECTIONS)
-        wanted = _edges_of(graph, graph.row(id))
-        relations = Counter(name for _, name, _, _ in wanted)
+        edges = _edges_of(graph, graph.row(id))
+        relations = Counter(name for _, name, _, _ in edges)
         if relation is not None and relation not in relations:
             most = [repr(name[:_NAME]) for name, _ in relations.most_common(self.max_items)]
             has = ", ".join(most + ["..."] * (len(relations) > len(most))) or "no edges"
             raise InvalidArgumentError(f"{shown(id)} has no edge of the relation {shown(relation)}; it has: {has}.")
-        wanted = [edge for edge in wanted if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")]
-        chosen = wanted[: min(positive("limit", limit), self.max_items)]
-        count = f"{len(wanted):,} edge{'s' * (len(wanted) != 1)}"
-        lines, listed = [f"{_name(node)} has {count}{self._counted(relations, relation)}."], []
-        for far, name, forward, weight in chosen:
+        edges = [edge for edge in edges if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")]
+        first = edges[: min(positive("limit", limit), self.max_items)]
+        count = f"{len(edges):,} edge{'s' * (len(edges) != 1)}"
+        lines, items = [f"{_name(node)} has {count}{self._counted(relations, relation)}."], []
+        for far, name, forward, weight in first:
             other = graph.node(far)
             line = " ".join(other.text[: 4 * _BEGINNING].split())
             beginning = line[:_BEGINNING]
             arrow = str(NodePath(("", ""), (one_line(name, _NAME),), (forward,))).strip()
             lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(line) > _BEGINNING)}")
             step = {"relation": name[:_NAME], "direction": "out" if forward else "in", "weight": weight}
-            listed.append({"id": other.id, "title": other.title[:_NAME], **step, "text": beginning})
-        if len(chosen) < len(wanted):
-            lines.append(f"({len(wanted) - len(chosen):,} more; name a relation or a direction, or raise the limit.)")
+            items.append({"id": other.id, "title": other.title[:_NAME], **step, "text": beginning})
+        if len(first) < len(edges):
+            lines.append(f"({len(edges) - len(first):,} more; name a relation or a direction, or raise the limit.)")
         # A name that is cut could not be asked for.
         counts = {name: count for name, count in relations.most_common(self.max_items) if len(name) <= _NAME}
-        return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted), "relations": counts})
+        return ToolAnswer("\n".join(lines), {"id": id, "edges": items, "count": len(edges), "relations": counts})
 
     @_tool
     def explain(self, query: str, k: int = 5) -> ToolAnswer:
@@ -228,30 +228,30 @@ class GraphTools:
             Documents to explain.
         """
         hits = self.retriever.retrieve(query, min(positive("k", k), self.max_items))
-        told = self._cut([hit.explain() for hit in hits])
-        lines = [f"{_name(hit)}\n{_indented(text)}" for hit, text in zip(hits, told, strict=True)]
+        texts = self._cut([hit.explain() for hit in hits])
+        lines = [f"{_name(hit)}\n{_indented(text)}" for hit, text in zip(hits, texts, strict=True)]
         steps = str(hits.trace)[: self.max_characters]
-        listed = [_hit_data(hit) | {"explanation": text} for hit, text in zip(hits, told, strict=True)]
+        items = [_hit_data(hit) | {"explanation": text} for hit, text in zip(hits, texts, strict=True)]
         return ToolAnswer(
             "\n".join([*(lines or ["Nothing was found."]), steps, *_notes(hits.notes)]),
-            {"hits": listed, "steps": steps, "notes": list(hits.notes)},
+            {"hits": items, "steps": steps, "notes": list(hits.notes)},
         )
 
-    def functions(self, answered: Callable[[ToolAnswer], Any], error: type[Exception]) -> list[Callable[..., Any]]:
+    def functions(self, convert: Callable[[ToolAnswer], Any], error: type[Exception]) -> list[Callable[..., Any]]:
         """Return the tools as functions of a framework, with its kind of answer and its kind of error, which the model reads.
 
         Their names, docstrings and parameters are those of the methods.
         """
-        return [_function(getattr(self, name), answered, error) for name in ("search", "read", "neighbors", "explain")]
+        return [_function(getattr(self, name), convert, error) for name in ("search", "read", "neighbors", "explain")]
 
     def _node(self, id: str) -> Node:
         graph = self.retriever.index.graph
         try:
             return graph.node(graph.row(id))
         except UnknownNodeError:
-            given = str(id)[:_NAME]
-            alike = nlargest(_COMPARED, graph.ids[:100_000], key=lambda name: len(commonprefix((given, name))))
-            near = get_close_matches(given, alike, 3)
+            text = str(id)[:_NAME]
+            ids = nlargest(_COMPARED, graph.ids[:100_000], key=lambda name: len(commonprefix((text, name))))
+            near = get_close_matches(text, ids, 3)
             hint = f" Did you mean {', '.join(map(repr, near))}?" if near else " Ids are those that search returns."
             raise UnknownNodeError(f"{shown(id)} is not the id of a document.{hint}") from None
 
@@ -263,26 +263,26 @@ class GraphTools:
 
     def _cut(self, texts: Sequence[str]) -> list[str]:
         """Return the beginnings of texts, of which no more is cut than the characters of an answer ask for."""
-        left, limits = self.max_characters, [0] * len(texts)
+        room, limits = self.max_characters, [0] * len(texts)
         for place, row in enumerate(sorted(range(len(texts)), key=lambda row: len(texts[row]))):
-            limits[row] = min(len(texts[row]), left // (len(texts) - place))
-            left -= limits[row]
+            limits[row] = min(len(texts[row]), room // (len(texts) - place))
+            room -= limits[row]
         return [text[:limit] for text, limit in zip(texts, limits, strict=True)]
 
 
 def _function(
-    method: Callable[..., ToolAnswer], answered: Callable[[ToolAnswer], Any], error: type[Exception]
+    method: Callable[..., ToolAnswer], convert: Callable[[ToolAnswer], Any], error: type[Exception]
 ) -> Callable[..., Any]:
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return answered(method(*args, **kwargs))
+            return convert(method(*args, **kwargs))
         except GraphRetrieverError as reason:
             raise error(str(reason)) from reason
 
-    own = signature(method).replace(return_annotation=Signature.empty)
-    call.__annotations__ = {name: each.annotation for name, each in own.parameters.items()}
-    call.__signature__ = own  # type: ignore[attr-defined]
+    call_signature = signature(method).replace(return_annotation=Signature.empty)
+    call.__annotations__ = {name: each.annotation for name, each in call_signature.parameters.items()}
+    call.__signature__ = call_signature  # type: ignore[attr-defined]
     return call
 
 
@@ -313,8 +313,8 @@ def _hit_lines(hit: Hit, text: str) -> str:
 
 
 def _hit_data(hit: Hit) -> dict[str, Any]:
-    named = {name: getattr(hit, name) for name in ("id", "kind", "score", "operator")}
-    return named | {"title": hit.title[:_NAME], "path": _path(hit).to_dict()}
+    values = {name: getattr(hit, name) for name in ("id", "kind", "score", "operator")}
+    return values | {"title": hit.title[:_NAME], "path": _path(hit).to_dict()}
 
 
 def _path(hit: Hit) -> NodePath:

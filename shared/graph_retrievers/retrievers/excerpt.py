@@ -47,10 +47,10 @@ def excerpt_index(
     model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
     if index is not None and all(node.id in index.graph for node in nodes):
         return index if model is None and embedding is None else index.with_models(embedding=embedding, relevance=model)
-    known: list[Edge] = []
+    index_edges: list[Edge] = []
     if index is not None:
         graph = index.graph
-        known = graph.edges(graph.edges_within([graph.row(node.id) for node in nodes if node.id in graph]))
+        index_edges = graph.edges(graph.edges_within([graph.row(node.id) for node in nodes if node.id in graph]))
         embedding = index.embedding if embedding is None else embedding
         if model is None and not isinstance(index.relevance, BiEncoder):
             model = index.relevance
@@ -61,8 +61,8 @@ def excerpt_index(
             raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
         contents = CorpusGraph.from_nodes(nodes).contents()
         table = vectors(nodes) if vectors is not None else embed_texts(as_embedding(embedding), contents)
-    found: list[EdgeLike] = [*known, *edges_among(nodes, specs, table, documents)]
-    distinct = {(edge.source, edge.target, edge.relation): edge for edge in map(Edge.of, reversed(found))}
+    all_edges: list[EdgeLike] = [*index_edges, *edges_among(nodes, specs, table, documents)]
+    distinct = {(edge.source, edge.target, edge.relation): edge for edge in map(Edge.of, reversed(all_edges))}
     device = None if index is None else index.device
     options: dict[str, Any] = {"vectors": table, "embedding": embedding if table is not None else None, "relevance": model}
     return GraphIndex.from_nodes(nodes, list(distinct.values())[::-1], bm25=False, device=device, **options)
@@ -70,9 +70,11 @@ def excerpt_index(
 
 def check_same_model(index: GraphIndex | None, embedding: Any) -> None:
     """Raise InvalidArgumentError if vectors of an index would be mixed with those of a model with another name."""
-    name, own = getattr(embedding, "name", None), None if index is None else index.embedding_name
-    if name and own and name != own:
-        raise InvalidArgumentError(f"The vectors of the index are of {own!r}, the embedding model is {name!r}; pass one of them.")
+    name, index_name = getattr(embedding, "name", None), None if index is None else index.embedding_name
+    if name and index_name and name != index_name:
+        raise InvalidArgumentError(
+            f"The vectors of the index are of {index_name!r}, the embedding model is {name!r}; pass one of them."
+        )
 
 
 def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
@@ -82,9 +84,9 @@ def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tenso
         return [None] * len(nodes)
     contents, graph = CorpusGraph.from_nodes(nodes).contents() if nodes else [], index.graph
     rows = [graph.row(node.id) if node.id in graph else None for node in nodes]
-    shown = iter(CorpusGraph.from_nodes([graph.node(row).shown() for row in rows if row is not None]).contents())
+    shown_contents = iter(CorpusGraph.from_nodes([graph.node(row).shown() for row in rows if row is not None]).contents())
     return [
-        table[row].cpu() if row is not None and text in (graph.content(row), next(shown)) else None
+        table[row].cpu() if row is not None and text in (graph.content(row), next(shown_contents)) else None
         for row, text in zip(rows, contents, strict=True)
     ]
 
@@ -95,10 +97,10 @@ def excerpt_vectors(nodes: Sequence[Node], index: GraphIndex | None, embed: Call
     >>> excerpt_vectors([Node("a", "A loom.")], None, lambda places: torch.ones(len(places), 2))
     tensor([[1., 1.]])
     """
-    known = known_vectors(nodes, index)
-    bare = [place for place, vector in enumerate(known) if vector is None]
-    made = iter(embed(bare) if bare else ())
-    return torch.stack([next(made) if vector is None else vector for vector in known])
+    vectors = known_vectors(nodes, index)
+    bare = [place for place, vector in enumerate(vectors) if vector is None]
+    model_vectors = iter(embed(bare) if bare else ())
+    return torch.stack([next(model_vectors) if vector is None else vector for vector in vectors])
 
 
 def rerank(
@@ -131,7 +133,7 @@ def rerank(
         excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
     index = excerpt_index([nodes[place] for place in places.values()], **excerpt)
     rows = np.array([index.graph.row(name) for name in places])
-    known = [scores[place] for place in places.values()] if scores is not None else [None]
-    given = Candidates.seeds(rows, np.zeros(len(rows)) if None in known else np.array(known, np.float32), "given")
-    found = ranked(operator, Queries.of(index, [query], vectors=query_vectors), [given])[0].trimmed()
-    return [(places[index.graph.ids[row]], score) for row, score in zip(found.nodes.tolist(), found.scores.tolist(), strict=True)]
+    values = [scores[place] for place in places.values()] if scores is not None else [None]
+    candidates = Candidates.seeds(rows, np.zeros(len(rows)) if None in values else np.array(values, np.float32), "given")
+    result = ranked(operator, Queries.of(index, [query], vectors=query_vectors), [candidates])[0].trimmed()
+    return [(places[index.graph.ids[row]], score) for row, score in zip(result.nodes.tolist(), result.scores.tolist(), strict=True)]

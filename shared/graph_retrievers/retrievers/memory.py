@@ -47,10 +47,10 @@ class MemoryRetriever(Retriever):
     index: GraphIndex
     _runs_on = GraphIndex
 
-    def _begin(self, chosen: bool) -> None:
+    def _begin(self, default: bool) -> None:
         """Prepare the operators on an index that is prepared, and warn of what the index lacks."""
         index = self.index
-        if chosen:
+        if default:
             tell_unused_relevance(self)
         if index.prepared:
             for part in self.operator.parts():
@@ -93,9 +93,9 @@ class MemoryRetriever(Retriever):
         """
         return self._run(questions, self.found)
 
-    def hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
+    def hits(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[Hits]:
         """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
-        answers = list(map(self.answer, questions, found))
+        answers = list(map(self.answer, questions, lists))
         return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace) if questions else [])
 
     def _run(self, questions: Sequence[Question], search: Callable[[Question], Algorithm[Candidates]]) -> list[Candidates]:
@@ -107,26 +107,26 @@ class MemoryRetriever(Retriever):
         if len(questions) == 1 or several == 1 or not self.operator.batched or self.per_source is not None:
             return run(backend, list(map(search, questions)), trace)
         parts = [Questions(questions[start : start + several]) for start in range(0, len(questions), several)]
-        found = run(backend, list(map(search, parts)), trace, places=[part.place for part in parts])
-        return [each for part, told in zip(parts, found, strict=True) for each in told.apart(part.count, part.nodes)]
+        lists = run(backend, list(map(search, parts)), trace, places=[part.place for part in parts])
+        return [each for part, candidates in zip(parts, lists, strict=True) for each in candidates.apart(part.count, part.nodes)]
 
-    def _hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
+    def _hits(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[Hits]:
         if not questions:
             return []
         queries, index = questions[0].queries, self.index
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
             plain = _PlainSearch(queries).rank
-        alike, trace = self._similarities(questions, found), Trace(queries.trace)
-        shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
+        similarities, trace = self._similarities(questions, lists), Trace(queries.trace)
+        mask = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        return to_hits(found, index.graph, shown, plain, self._composition.reason, alike, trace, notes)
+        return to_hits(lists, index.graph, mask, plain, self._composition.reason, similarities, trace, notes)
 
-    def _similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Later[Similarities]:
+    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Later[Similarities]:
         """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
         if not self._compares(questions):
             return Later(dict)
-        queries, rows = questions[0].queries, self._named(questions, found)
+        queries, rows = questions[0].queries, self._named(questions, lists)
         _ = queries.vectors
         return Later(partial(queries.afresh().similarities, rows))
 
@@ -176,11 +176,11 @@ class MemoryRetriever(Retriever):
             call = self._without_names(call)
         if "scope" in call.filters:
             try:
-                scoped, call = self._within(call)
+                retriever, call = self._within(call)
             except EmptyGraphError:
                 return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
-            if scoped is not self:
-                return scoped._answered(call)
+            if retriever is not self:
+                return retriever._answered(call)
         if call.inputs:
             # Those of a composition may depend on the index.
             self._check_inputs(call.inputs, call.filters)
@@ -220,21 +220,21 @@ class MemoryRetriever(Retriever):
     def listed(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in order, of the types that may be returned."""
         try:
-            scoped, call = self._within(call)
+            retriever, call = self._within(call)
         except EmptyGraphError:
             return Hits((), (LISTED, EMPTY_SCOPE))
-        index = scoped.index
+        index = retriever.index
         # Operators get no empty question: this one only has the filter.
-        asked = replace(Queries.of(index, [], k=call.k, filter=call.filters.get("filter")), texts=("",))
-        (question,) = scoped.questions(asked)
+        queries = replace(Queries.of(index, [], k=call.k, filter=call.filters.get("filter")), texts=("",))
+        (question,) = retriever.questions(queries)
         rows = np.arange(question.size)
         rows = rows[question.returned(rows)]
-        found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
-        if scoped.per_source is not None:
-            kept = per_source(question, found, scoped.per_source, scoped.source_field)
-            (found,) = run(question.backend, [kept], asked.trace)
-        notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)))
-        (hits,) = to_hits([found.top(call.k)], index.graph, trace=Trace(asked.trace), notes=[notes])
+        candidates = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+        if retriever.per_source is not None:
+            algorithm = per_source(question, candidates, retriever.per_source, retriever.source_field)
+            (candidates,) = run(question.backend, [algorithm], queries.trace)
+        notes = (LISTED, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)))
+        (hits,) = to_hits([candidates.top(call.k)], index.graph, trace=Trace(queries.trace), notes=[notes])
         return hits
 
 
@@ -264,7 +264,7 @@ class _PlainSearch:
         index, dense = queries.index, queries.index.has_dense and queries.has_vectors
         search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
         lists = ranked(search(_PLAIN_DEPTH), queries)
-        return [{index.graph.ids[row]: rank for rank, row in enumerate(found.nodes.tolist(), 1)} for found in lists]
+        return [{index.graph.ids[row]: rank for rank, row in enumerate(candidates.nodes.tolist(), 1)} for candidates in lists]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the ranks."""

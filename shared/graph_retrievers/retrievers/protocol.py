@@ -86,8 +86,8 @@ class Call:
     @property
     def selects(self) -> bool:
         """Whether a filter or a scope says which nodes may be returned."""
-        given = (self.filters.get(name) for name in ("filter", "scope"))
-        return any(condition is not None and not (isinstance(condition, Mapping) and not condition) for condition in given)
+        conditions = (self.filters.get(name) for name in ("filter", "scope"))
+        return any(condition is not None and not (isinstance(condition, Mapping) and not condition) for condition in conditions)
 
     def taken(self, places: list[int] | slice) -> Call:
         """Return the call with the queries at some places."""
@@ -308,9 +308,9 @@ class BaseRetriever(ABC):
         """Return what :meth:`search` returns, and for empty queries what passes their filter."""
         if "" not in map(str.strip, call.queries):
             return self.search(call)
-        asked, empty = _apart(call)
-        found = self.search(call.taken(asked)) if asked else []
-        return _in_order([(asked, found), (empty, [self._unasked(call)] * len(empty))])
+        places, empty = _apart(call)
+        results = self.search(call.taken(places)) if places else []
+        return _in_order([(places, results), (empty, [self._unasked(call)] * len(empty))])
 
     def _unasked(self, call: Call) -> Hits:
         """Return the hits of the empty queries of a call."""
@@ -327,11 +327,11 @@ class BaseRetriever(ABC):
             if not isinstance(text, str):
                 check_query(text, place)
         filters, inputs = dict[str, Any](), dict[str, Any]()
-        for name, given in arguments.items():
+        for name, value in arguments.items():
             if name not in _FILTERS:
-                inputs[name] = given
-            elif given is not None:
-                filters[name] = given
+                inputs[name] = value
+            elif value is not None:
+                filters[name] = value
         if inputs:
             self._check_inputs(inputs, filters)
         for name, values in inputs.items():
@@ -349,10 +349,10 @@ class BaseRetriever(ABC):
         """Raise UnexpectedArgumentError if an input of a call with these filters is not read."""
         for name in names:
             if name not in self.inputs:
-                known = ", ".join(self.inputs) or "none"
+                inputs = ", ".join(self.inputs) or "none"
                 other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
                 always = ", ".join(("k", "vectors", *_FILTERS))
-                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {known}.{other}")
+                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {inputs}.{other}")
 
 
 class AsyncRetriever(BaseRetriever):
@@ -373,9 +373,9 @@ class AsyncRetriever(BaseRetriever):
     async def _aresults(self, call: Call) -> list[Hits]:
         if "" not in map(str.strip, call.queries):
             return await self.asearch(call)
-        asked, empty = _apart(call)
-        found = await self.asearch(call.taken(asked)) if asked else []
-        return _in_order([(asked, found), (empty, [await in_thread(self._unasked, call)] * len(empty))])
+        places, empty = _apart(call)
+        results = await self.asearch(call.taken(places)) if places else []
+        return _in_order([(places, results), (empty, [await in_thread(self._unasked, call)] * len(empty))])
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop."""
@@ -396,8 +396,8 @@ def _ending_in(seconds: float, name: str) -> Iterator[None]:
 
 def _are_texts(queries: Any) -> bool:
     """Return whether queries are what an embedding model reads; the retriever says what is wrong with others."""
-    listed = isinstance(queries, Sequence) and not isinstance(queries, str)
-    return listed and all(isinstance(text, str) and text.strip() for text in queries)
+    is_list = isinstance(queries, Sequence) and not isinstance(queries, str)
+    return is_list and all(isinstance(text, str) and text.strip() for text in queries)
 
 
 def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
@@ -428,8 +428,8 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
 
 def _apart(call: Call) -> tuple[list[int], list[int]]:
     """Return the places of the queries of a call that have words, and of those that are empty."""
-    asked = [place for place, text in enumerate(call.queries) if text.strip()]
-    return asked, [place for place, text in enumerate(call.queries) if not text.strip()]
+    places = [place for place, text in enumerate(call.queries) if text.strip()]
+    return places, [place for place, text in enumerate(call.queries) if not text.strip()]
 
 
 def same_filter(one: Filter, other: Filter) -> bool:
@@ -445,5 +445,5 @@ def same_filter(one: Filter, other: Filter) -> bool:
 
 def _in_order(parts: Iterable[tuple[list[int], list[Hits]]]) -> list[Hits]:
     """Return the results of parts of a batch at the places of their queries."""
-    found = {place: hits for places, results in parts for place, hits in zip(places, results, strict=True)}
-    return [found[place] for place in sorted(found)]
+    by_place = {place: hits for places, results in parts for place, hits in zip(places, results, strict=True)}
+    return [by_place[place] for place in sorted(by_place)]

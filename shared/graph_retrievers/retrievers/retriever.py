@@ -142,19 +142,19 @@ class Retriever(BaseRetriever):
         if unknown:
             check_options("Retriever", unknown, keywords_of(Retriever.__init__), system)
         if not isinstance(index, self._runs_on):
-            wanted = "GraphIndex, or RemoteIndex for one in a database" if type(self) is Retriever else self._runs_on.__name__
-            raise InvalidArgumentError(f"index is {shown(index)}; expected {wanted}.")
-        chosen = system is None
+            expected = "GraphIndex, or RemoteIndex for one in a database" if type(self) is Retriever else self._runs_on.__name__
+            raise InvalidArgumentError(f"index is {shown(index)}; expected {expected}.")
+        default = system is None
         if system is None:
             system = self._default_system(index)
         self.system: System | None = read_system(system) if isinstance(system, System | str | Mapping) else None
         self._compose: Any = system if self.system is None else self.system.compose
         self._chosen_types: tuple[str, ...] | None = None
         self._take(index)
-        if chosen and isinstance(self.system, BM25):
+        if default and isinstance(self.system, BM25):
             self.operator.reason = without_vectors(index)
         if k is None:
-            k = DEFAULT_K if self.system is None or chosen else self.system.default_k
+            k = DEFAULT_K if self.system is None or default else self.system.default_k
         self._options: dict[str, Any] = {
             "k": k,
             "backfill": backfill,
@@ -168,12 +168,12 @@ class Retriever(BaseRetriever):
         }
         self._set(**self._options)
         self._told_unused = False
-        self._begin(chosen)
+        self._begin(default)
         if self._composition.falls_back:
             self._once("falls back", self._tell_fallback)
 
-    def _begin(self, chosen: bool) -> None:
-        """Do what is to be done once the retriever is made; `chosen` says whether its system is the default."""
+    def _begin(self, default: bool) -> None:
+        """Do what is to be done once the retriever is made; `default` says whether its system is the default."""
 
     def _once(self, what: str, tell: Callable[[], None]) -> None:
         """Tell users something about this system on this index, once where that can be known."""
@@ -245,12 +245,12 @@ class Retriever(BaseRetriever):
         [2, 1]
         """
         check_keywords("Retriever", options, sorted(self._options))
-        made, given = copy(self), dict[str, Any]({**self._options, **options})
-        made._options = given
-        made._set(**given)
+        retriever, values = copy(self), dict[str, Any]({**self._options, **options})
+        retriever._options = values
+        retriever._set(**values)
         if not options.keys() & {"batch_size", "share_batches"}:
-            made._shared_calls = self._shared_calls
-        return made
+            retriever._shared_calls = self._shared_calls
+        return retriever
 
     def __repr__(self) -> str:
         """Return the name and the composition with its parameters."""
@@ -293,16 +293,16 @@ class Retriever(BaseRetriever):
 
     def over(self, index: Corpus) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""
-        made = copy(self)
-        made._take(index)
-        return made
+        retriever = copy(self)
+        retriever._take(index)
+        return retriever
 
     def _take(self, index: Corpus) -> None:
         """Compose the operators on an index."""
-        made = self._compose
-        operator = made(index) if callable(made) and not isinstance(made, (Operator, type)) else made
+        compose = self._compose
+        operator = compose(index) if callable(compose) and not isinstance(compose, (Operator, type)) else compose
         if not isinstance(operator, Operator):
-            hint = f"; call it: {made.__name__}()" if isinstance(made, type) else ""
+            hint = f"; call it: {compose.__name__}()" if isinstance(compose, type) else ""
             raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
         self.index, self.operator = index, operator
         self._composition = Composition(index, operator, self.system)
@@ -324,10 +324,10 @@ class Retriever(BaseRetriever):
         dense = getattr(self.index.signals.get("dense"), "reads", "") == "vector"
         return dense and self._composition.compares_vectors, self.index.embedding
 
-    def similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Similarities:
+    def similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Similarities:
         """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
 
-        `found` has the nodes, chains and facts that become hits. A cosine is None if one of the two has no vector. The mapping is
+        `lists` has the nodes, chains and facts that become hits. A cosine is None if one of the two has no vector. The mapping is
         empty if the index has no vectors of nodes, or the vectors of questions are not available, or the operators read only words
         and edges and no vectors are given, because a question is not embedded only for this. That does not depend on the other
         questions of a batch.
@@ -342,7 +342,7 @@ class Retriever(BaseRetriever):
         >>> retriever.similarities(questions, retriever.rank(questions))
         {(0, 1): 0.6, (0, 0): 1.0}
         """
-        return questions[0].queries.similarities(self._named(questions, found)) if self._compares(questions) else {}
+        return questions[0].queries.similarities(self._named(questions, lists)) if self._compares(questions) else {}
 
     def _compares(self, questions: Sequence[Question]) -> bool:
         """Return whether hits have similarities."""
@@ -353,9 +353,9 @@ class Retriever(BaseRetriever):
             return False
         return self._composition.compares_vectors or isinstance(queries.given, Tensor)
 
-    def _named(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[np.ndarray]:
+    def _named(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[np.ndarray]:
         """Return the rows of the nodes that the hits of each question name."""
-        return [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
+        return [named_rows(candidates, question.ends) for question, candidates in zip(questions, lists, strict=True)]
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the class for each kind of index has its own."""
@@ -365,52 +365,52 @@ class Retriever(BaseRetriever):
         """Return everything that the operators find for a question, with filters applied."""
         return self._found(question, question) if self.per_source is None else self._found_deeper(question, self.per_source)
 
-    def _found(self, question: Question, asked: Question) -> Algorithm[Candidates]:
-        found = yield from self.operator.stepped(asked, Candidates.none())
+    def _found(self, question: Question, inner: Question) -> Algorithm[Candidates]:
+        candidates = yield from self.operator.stepped(inner, Candidates.none())
         # On stores, queries have no masks: the question knows what may be returned.
-        kept = question.returned(found.nodes)
-        return found if np.count_nonzero(kept) == len(found) else found.taken(np.flatnonzero(kept))
+        mask = question.returned(candidates.nodes)
+        return candidates if np.count_nonzero(mask) == len(candidates) else candidates.taken(np.flatnonzero(mask))
 
     def _found_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
         """Return what is found where documents have at most so many hits: a search for more nodes, if necessary for all."""
         reach = min(DEEPER * question.k, question.size)
         while True:
-            asked = question.asking(reach)
-            found = yield from self._found(question, asked)
-            question.touched = asked.touched
-            if reach >= question.size or len(found) < reach or self._composition.asks_model:
-                return found
+            deeper = question.asking(reach)
+            candidates = yield from self._found(question, deeper)
+            question.touched = deeper.touched
+            if reach >= question.size or len(candidates) < reach or self._composition.asks_model:
+                return candidates
             # Documents may have any number of nodes alike.
-            kept = yield from per_source(question, found, most, self.source_field)
-            if len(kept) >= question.k:
-                return found
+            cut = yield from per_source(question, candidates, most, self.source_field)
+            if len(cut) >= question.k:
+                return candidates
             reach = min(DEEPER * reach, question.size)
 
-    def answer(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def answer(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the candidates that become the hits of a question: cut to k, filled up, with notes for the user."""
-        wanted = min(question.k, question.nodes)
+        most = min(question.k, question.nodes)
         if self.per_source is not None:
-            found = yield from per_source(question, found, self.per_source, self.source_field)
-        groups = question.owners(found.nodes)
-        found = found.top(wanted, groups)
-        groups = question.owners(found.nodes)
+            candidates = yield from per_source(question, candidates, self.per_source, self.source_field)
+        groups = question.owners(candidates.nodes)
+        candidates = candidates.top(most, groups)
+        groups = question.owners(candidates.nodes)
         # An operator that appends may score nodes higher than those above them.
-        found = replace(found, scores=falling(found.scores, groups))
-        counts = [len(found)] if groups is None else np.bincount(groups, minlength=question.count).tolist()
+        candidates = replace(candidates, scores=falling(candidates.scores, groups))
+        counts = [len(candidates)] if groups is None else np.bincount(groups, minlength=question.count).tolist()
         for n, count in enumerate(counts):
             for note in self._composition.notes if count else (NOTHING_FOUND, *self._composition.notes):
                 question.note(note, n)
-        if self.types is not None and found.chains is not None:
-            found = replace(found, chains=found.chains.taken(question.typed(found.chains.last(), self.types)))
-        if self.types is not None and found.facts is not None:
-            ends = question.ends(found.facts.rows)
-            kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
-            found = replace(found, facts=found.facts.taken(kept))
-        if self.backfill and min(counts) < wanted:
-            found = yield from self._filling.stepped(question, found)
-        if self.per_source is not None and len(found) < wanted:
-            question.notes.append(f"{len(found)} of {wanted} hits: at most {self.per_source} of one document")
-        return found.trimmed()
+        if self.types is not None and candidates.chains is not None:
+            candidates = replace(candidates, chains=candidates.chains.taken(question.typed(candidates.chains.last(), self.types)))
+        if self.types is not None and candidates.facts is not None:
+            ends = question.ends(candidates.facts.rows)
+            mask = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
+            candidates = replace(candidates, facts=candidates.facts.taken(mask))
+        if self.backfill and min(counts) < most:
+            candidates = yield from self._filling.stepped(question, candidates)
+        if self.per_source is not None and len(candidates) < most:
+            question.notes.append(f"{len(candidates)} of {most} hits: at most {self.per_source} of one document")
+        return candidates.trimmed()
 
 
 def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
@@ -418,9 +418,9 @@ def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
     if not options:
         return retriever
     if not callable(getattr(retriever, "with_options", None)):
-        told = " and ".join(f"{name}=" for name in options)
+        names = " and ".join(f"{name}=" for name in options)
         raise InvalidArgumentError(
-            f"{told} cannot be set on this {type(retriever).__name__}, which has no with_options(); use what its own constructor "
+            f"{names} cannot be set on this {type(retriever).__name__}, which has no with_options(); use what its own constructor "
             "takes."
         )
     return retriever.with_options(**options)

@@ -100,13 +100,13 @@ class SharedCalls:
         finally:
             self._change.acquire()
             self._busy = False
-            self._waiting = [each for each in self._waiting if not each.done]
+            self._waiting = [waiting for waiting in self._waiting if not waiting.done]
 
     def _next(self) -> list[_Waiting]:
         # Calls that are over end when their threads wake up, and are not part of a batch.
-        first, *others = [each for each in self._waiting if not AllOver([each.limits]).over()] or self._waiting
+        first, *rest = [waiting for waiting in self._waiting if not AllOver([waiting.limits]).over()] or self._waiting
         batch, count = [first], len(first.call.queries)
-        for other in others:
+        for other in rest:
             if first.key == other.key and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
                 batch.append(other)
                 count += len(other.call.queries)
@@ -115,18 +115,18 @@ class SharedCalls:
 
 def _answer(batch: list[_Waiting]) -> None:
     try:
-        with limited(AllOver([each.limits for each in batch]), alone=True):
-            found = batch[0].answer(_joined([each.call for each in batch]))
+        with limited(AllOver([waiting.limits for waiting in batch]), alone=True):
+            hits = batch[0].answer(_joined([waiting.call for waiting in batch]))
     except (Exception, asyncio.CancelledError) as error:
         if len(batch) == 1:
             batch[0].error = error
         else:
-            for each in batch:
-                _answer([each])
+            for waiting in batch:
+                _answer([waiting])
         return
-    for each in batch:
-        count = len(each.call.queries)
-        each.found, found = found[:count], found[count:]
+    for waiting in batch:
+        count = len(waiting.call.queries)
+        waiting.found, hits = hits[:count], hits[count:]
 
 
 def _alike(left: Call, right: Call) -> bool:

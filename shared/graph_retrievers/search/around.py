@@ -50,10 +50,10 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
     for _ in range(hops):
         near = yield Neighbors(front % size)
         # The front ascends, so that of several ways the first is that through the lowest row.
-        reached, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
-        fresh = ~np.isin(reached, keys)
+        next_keys, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
+        fresh = ~np.isin(next_keys, keys)
         before = np.append(before, front[near.owner[first[fresh]]])
-        front = reached[fresh]
+        front = next_keys[fresh]
         keys = np.append(keys, front)
     by = np.argsort(keys)
     keys, before = keys[by], before[by]
@@ -62,7 +62,7 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
 
 
 def linked_to_both(
-    question: Question, ends: np.ndarray, wanted: Callable[[np.ndarray], np.ndarray]
+    question: Question, ends: np.ndarray, condition: Callable[[np.ndarray], np.ndarray]
 ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
     """Return the nodes that are linked to both ends of edges, such as the texts of relations.
 
@@ -71,7 +71,7 @@ def linked_to_both(
     question : Question
     ends : ndarray, shape [M, 2], int64
         Node rows.
-    wanted : callable
+    condition : callable
         Which of some nodes, shape [n], count: bool, shape [n].
 
     Returns
@@ -81,7 +81,7 @@ def linked_to_both(
     """
     nodes, place = np.unique(ends, return_inverse=True)
     near = yield Neighbors(nodes)
-    near = near.kept(wanted(near.node))
+    near = near.kept(condition(near.node))
     # Through the end of fewer nodes, so that no hub is gone through for each of its edges.
     starts, place = np.searchsorted(near.owner, np.arange(len(nodes) + 1)), place.reshape(-1, 2)
     one, other = np.take_along_axis(place, np.diff(starts)[place].argsort(1, kind="stable"), 1).T

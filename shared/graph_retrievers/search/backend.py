@@ -119,108 +119,108 @@ class Backend(ABC):
     # Searches.
 
     @abstractmethod
-    def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, requests: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
 
     @abstractmethod
-    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
 
     @abstractmethod
-    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+    def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
 
     @abstractmethod
-    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+    def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
         """Return nodes by title and type."""
 
     @abstractmethod
-    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+    def mentions(self, requests: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions."""
 
     # Scores, vectors and texts of given nodes.
 
     @abstractmethod
-    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+    def similarity(self, requests: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines."""
 
     @abstractmethod
-    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+    def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
 
     @abstractmethod
-    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+    def term_scores(self, requests: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
         """Return a signal's scores by terms."""
 
     @abstractmethod
-    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+    def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length."""
 
     @abstractmethod
-    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+    def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
 
     @abstractmethod
-    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+    def texts(self, requests: Sequence[tuple[int, Texts]]) -> list[list[str]]:
         """Return texts of nodes."""
 
     # Edges at given nodes.
 
     @abstractmethod
-    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+    def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
 
     @abstractmethod
-    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+    def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes with the weights of the edges between, as far as limits allow."""
 
     @abstractmethod
-    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+    def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""
 
     @abstractmethod
-    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+    def edges_at(self, requests: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return the edges at nodes, without those that lead where a traversal may not go."""
 
     @abstractmethod
-    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+    def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges."""
 
     @abstractmethod
-    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+    def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the numbers of neighbours, or of edges."""
 
     @abstractmethod
-    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def weights(self, requests: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
 
     @abstractmethod
-    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
+    def links(self, requests: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
         """Return the edges among nodes."""
 
     @abstractmethod
-    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+    def part(self, lists: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
         """Return a graph with the contents of all nodes in the candidates, and of their paths, and these with its rows."""
 
     # Models, and other questions.
 
-    def complete(self, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
+    def complete(self, requests: Sequence[tuple[int, Completion]]) -> list[Any]:
         """Return the answers to all prompts, several of which are sent at the same time."""
-        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
-        return complete_many(asked[0][1].model, prompts, schemas)
+        prompts, schemas = [request.prompt for _, request in requests], [request.schema for _, request in requests]
+        return complete_many(requests[0][1].model, prompts, schemas)
 
-    def relevance(self, asked: Sequence[tuple[Any, Relevance]]) -> list[np.ndarray]:
+    def relevance(self, requests: Sequence[tuple[Any, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
-        (batch, nodes), (queries, first) = entries_of(asked, self.size), (self.queries, asked[0][1])
+        (batch, nodes), (queries, first) = entries_of(requests, self.size), (self.queries, requests[0][1])
         if first.model is not None:
             queries = replace(queries.afresh(), model=first.model)
-        texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
+        texts = None if first.texts is None else [text for _, request in requests for text in request.texts or ()]
         latents, mixed = queries.pair_latents(batch, nodes, texts), None
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
-        if any(request.mix is not None for _, request in asked):
-            mixed = smoothed(latents, _joined([request for _, request in asked]), first.alpha)
-        for place, request in asked:
+        if any(request.mix is not None for _, request in requests):
+            mixed = smoothed(latents, _joined([request for _, request in requests]), first.alpha)
+        for place, request in requests:
             if request.notes is not None and queries.relevance_notes:
                 # Of several questions as one, each has its own notes.
                 notes: Any = [request.notes] if isinstance(place, int) else request.notes
@@ -228,7 +228,7 @@ class Backend(ABC):
                     # Once, however often the question, or another of the batch, asks.
                     heard += [note for note in dict.fromkeys(queries.relevance_notes.get(b, ())) if note not in heard]
         scores = queries.head(latents, batch, nodes, mixed)
-        return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
+        return [scores[start:stop] for start, stop in pairwise(ends_of(requests))]
 
     @abstractmethod
     def for_texts(
@@ -251,13 +251,13 @@ class Backend(ABC):
     def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> Backend:
         """Return the backend of (place, text) pairs, each text in place of a question, with the filters of a request."""
 
-    def instead(self, asked: Sequence[tuple[int, WithQuery]]) -> Sequence[Any]:
+    def instead(self, requests: Sequence[tuple[int, WithQuery]]) -> Sequence[Any]:
         """Return answers as if questions were other texts; the results for these are kept."""
-        first, pairs = asked[0][1], tuple(dict.fromkeys((b, request.text) for b, request in asked))
+        first, pairs = requests[0][1], tuple(dict.fromkeys((b, request.text) for b, request in requests))
         key = ("instead", pairs, first.exclude_types, first.returned)
         other = self.queries.cache.get(key, lambda: self._replacing(pairs, first))
         row_of = {pair: row for row, pair in enumerate(pairs)}
-        inner = [(row_of[b, request.text], request.request) for b, request in asked]
+        inner = [(row_of[b, request.text], request.request) for b, request in requests]
         return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
 
     def _vectors_instead(self, pairs: Sequence[tuple[int, str]]) -> Tensor | None:
@@ -291,50 +291,50 @@ def smoothed(latents: Tensor, mix: Mix, alpha: float) -> Tensor:
     if not len(mix.node):
         return latents
     counts = np.bincount(mix.owner, minlength=len(latents))
-    sent = torch.from_numpy(np.concatenate([mix.node, counts])).to(latents.device)
-    parts = latents.index_select(0, sent[: len(mix.node)]) * torch.from_numpy(mix.share).to(latents.device)[:, None]
-    lengths = sent[len(mix.node) :]
+    numbers = torch.from_numpy(np.concatenate([mix.node, counts])).to(latents.device)
+    parts = latents.index_select(0, numbers[: len(mix.node)]) * torch.from_numpy(mix.share).to(latents.device)[:, None]
+    lengths = numbers[len(mix.node) :]
     mixed = torch.segment_reduce(parts, "sum", lengths=lengths, initial=0.0)
     return torch.where(lengths[:, None] > 0, torch.add((1 - alpha) * latents, mixed, alpha=alpha), latents)
 
 
-def _joined(asked: Sequence[Relevance]) -> Mix:
+def _joined(requests: Sequence[Relevance]) -> Mix:
     """Return the matrices of several lists as one, of the nodes of all."""
     parts, start = list[Mix](), 0
-    for request in asked:
+    for request in requests:
         if request.mix is not None:
-            own = request.mix if isinstance(request.mix, Mix) else Mix.of(request.mix)
-            parts.append(Mix(own.owner + start, own.node + start, own.share))
+            mix = request.mix if isinstance(request.mix, Mix) else Mix.of(request.mix)
+            parts.append(Mix(mix.owner + start, mix.node + start, mix.share))
         start += len(request.nodes)
     return Mix(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def entries_of(asked: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:
+def entries_of(requests: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:
     """Return the question and the row of every node that requests ask about: int64, shape [2, n].
 
     Requests of several questions as one (:class:`~graph_retrievers.core.question.Questions`) have an array of places; `size` is
     then the number of nodes N.
     """
-    ends = ends_of(asked)
+    ends = ends_of(requests)
     entries = np.empty((2, ends[-1]), np.int64)
-    np.concatenate([request.nodes for _, request in asked], out=entries[1])
-    several = type(asked[0][0]) is not int
+    np.concatenate([request.nodes for _, request in requests], out=entries[1])
+    several = type(requests[0][0]) is not int
     if several:
         np.divmod(entries[1], size, out=(entries[0], entries[1]))
-    for (place, _), (start, stop) in zip(asked, pairwise(ends), strict=True):
+    for (place, _), (start, stop) in zip(requests, pairwise(ends), strict=True):
         entries[0, start:stop] = place[entries[0, start:stop]] if several else place
     return entries
 
 
-def ends_of(asked: Sequence[tuple[int, Any]]) -> list[int]:
+def ends_of(requests: Sequence[tuple[int, Any]]) -> list[int]:
     """Return where the entries of each of B requests begin, and where the last end: length B + 1."""
-    return list(accumulate((len(request.nodes) for _, request in asked), initial=0))
+    return list(accumulate((len(request.nodes) for _, request in requests), initial=0))
 
 
-def split_by(asked: Sequence[tuple[int, Any]], values: Tensor) -> list[np.ndarray]:
+def split_by(requests: Sequence[tuple[int, Any]], values: Tensor) -> list[np.ndarray]:
     """Return the values of each request, on the host, from those of all their nodes, shape [n, ...]."""
-    found = host(values)
-    return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
+    entries = host(values)
+    return [entries[start:stop] for start, stop in pairwise(ends_of(requests))]
 
 
 def host(values: Tensor) -> np.ndarray:

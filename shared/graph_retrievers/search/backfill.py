@@ -48,31 +48,31 @@ class Backfill(Operator):
     def __init__(self, per_source: int | None = None, source_field: str | None = None) -> None:
         self.per_source, self.source_field = per_source, source_field
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the candidates, followed by the added nodes."""
         corpus, k = question.corpus, min(question.k, question.nodes)
         dense = corpus.has_dense and (question.has_vectors or not corpus.has_bm25)
-        counts = np.bincount(found.nodes // question.nodes, minlength=question.count)
+        counts = np.bincount(candidates.nodes // question.nodes, minlength=question.count)
         if not (counts < k).any() or not (dense or corpus.has_bm25):
-            return found
+            return candidates
         reach = k if self.per_source is None else min(DEEPER * k, question.size)
         while True:
             nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
             short = counts[nodes // question.nodes] < k
-            filled = question.grouped(found.joined(Candidates.seeds(nodes[short], scores[short], self.name)))
+            result = question.grouped(candidates.joined(Candidates.seeds(nodes[short], scores[short], self.name)))
             if self.per_source is None:
                 break
-            filled = yield from per_source(question, filled, self.per_source, self.source_field)
+            result = yield from per_source(question, result, self.per_source, self.source_field)
             # Documents may have any number of nodes alike.
-            if len(filled) >= k or len(nodes) < reach or reach >= question.size:
+            if len(result) >= k or len(nodes) < reach or reach >= question.size:
                 break
             reach = min(DEEPER * reach, question.size)
-        filled = filled.top(k, question.owners(filled.nodes))
-        owner = filled.nodes // question.nodes
+        result = result.top(k, question.owners(result.nodes))
+        owner = result.nodes // question.nodes
         # Which of the added one each is, from 1.
         number = places_within(owner) - counts[owner] + 1
         # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
         last = np.full(question.count, np.finfo(np.float32).max, np.float64)
-        np.minimum.at(last, found.nodes // question.nodes, found.scores)
+        np.minimum.at(last, candidates.nodes // question.nodes, candidates.scores)
         below = last[owner] - np.abs(last[owner]) * number / (np.maximum(number, 1) + 1.0)
-        return replace(filled, scores=np.where((number > 0) & (counts[owner] > 0), below, filled.scores))
+        return replace(result, scores=np.where((number > 0) & (counts[owner] > 0), below, result.scores))

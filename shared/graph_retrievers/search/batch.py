@@ -43,16 +43,16 @@ class LatentCache:
 
     def add(self, keys: Sequence[int], latents: Tensor) -> None:
         """Keep latents, shape [n, d], under n distinct new keys."""
-        held, count = len(self._places), len(keys)
+        size, count = len(self._places), len(keys)
         self.encoded += count
-        self._places.update(zip(keys, range(held, held + count), strict=True))
+        self._places.update(zip(keys, range(size, size + count), strict=True))
         if self._latents is None:
             self._latents = latents
         else:
-            if held + count > len(self._latents):
+            if size + count > len(self._latents):
                 # Twice the room, so that a search of many rounds copies little.
-                self._latents = torch.cat([self._latents, self._latents.new_empty(held + 2 * count, latents.shape[1])])
-            self._latents[held : held + count] = latents
+                self._latents = torch.cat([self._latents, self._latents.new_empty(size + 2 * count, latents.shape[1])])
+            self._latents[size : size + count] = latents
 
     def get(self, keys: Sequence[int]) -> Tensor:
         """Return the latents of cached keys: Tensor, shape [n, d]."""
@@ -119,8 +119,8 @@ class Batch:
 
     def afresh(self) -> Self:
         """Return these queries without their computed results, except their vectors."""
-        given = self.vectors if "vectors" in self.cache else self.given
-        return replace(self, given=given, cache=Cache())
+        query_vectors = self.vectors if "vectors" in self.cache else self.given
+        return replace(self, given=query_vectors, cache=Cache())
 
     def rewritten(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Replace the questions by `texts`, each with the inputs of the query at its place, and the same filters.
@@ -128,8 +128,8 @@ class Batch:
         `vectors`, shape [n, d], are their vectors; by default the texts are embedded.
         """
         inputs = {name: [values[place] for place in places] for name, values in self.inputs.items()}
-        given = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
-        return replace(self, texts=tuple(texts), inputs=inputs, given=given, cache=Cache())
+        query_vectors = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
+        return replace(self, texts=tuple(texts), inputs=inputs, given=query_vectors, cache=Cache())
 
     def for_texts(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Return what :meth:`rewritten` does, where questions that stay keep their vectors, and all of them what is computed."""
@@ -244,19 +244,19 @@ class Batch:
             self.latents.add(new, self._encode_pairs(*np.divmod(np.array(new), size)))
         if not keys:
             # The head of the model needs the width of its latents.
-            held = self.latents.tensors().get("latents")
-            return (held if held is not None else self._encode_pairs(batch, rows))[:0]
+            table = self.latents.tensors().get("latents")
+            return (table if table is not None else self._encode_pairs(batch, rows))[:0]
         return self.latents.get(keys)
 
     def _text_latents(self, batch: np.ndarray, rows: np.ndarray, texts: Sequence[str]) -> Tensor:
-        held: dict[tuple[int, str], Tensor] = self.cache.get("latents of texts", dict)
+        latents: dict[tuple[int, str], Tensor] = self.cache.get("latents of texts", dict)
         pairs = list(zip(batch.tolist(), texts, strict=True))
-        new = {pair: place for place, pair in enumerate(pairs) if pair not in held}
+        new = {pair: place for place, pair in enumerate(pairs) if pair not in latents}
         if new:
-            found = self._encoded([b for b, _ in new], [text for _, text in new])
-            held.update(zip(new, found, strict=True))
+            table = self._encoded([b for b, _ in new], [text for _, text in new])
+            latents.update(zip(new, table, strict=True))
             self.latents.encoded += len(new)
-        return torch.stack([held[pair] for pair in pairs])
+        return torch.stack([latents[pair] for pair in pairs])
 
     def head(self, latents: Tensor, batch: np.ndarray, rows: np.ndarray, mixed: Tensor | None = None) -> np.ndarray:
         """Return the relevance model's scores of pairs from their latents, shape [n, d]: float32, shape [n].
@@ -267,8 +267,8 @@ class Batch:
         model, total = self.relevance, latents.float().sum().reshape(1)
         scores = model.score(latents if mixed is None else mixed).to(latents.device)
         if scores.shape != rows.shape:
-            told = f"scores of shape {list(scores.shape)} for latents of shape {list(latents.shape)}"
-            raise InvalidArgumentError(f"The relevance model {model.name!r} gave {told}; expected {list(rows.shape)}.")
+            message = f"scores of shape {list(scores.shape)} for latents of shape {list(latents.shape)}"
+            raise InvalidArgumentError(f"The relevance model {model.name!r} gave {message}; expected {list(rows.shape)}.")
         # One answer of the device to wait for. Mixed along edges, a number such as NaN in a latent spreads to other nodes.
         values = torch.cat([scores.float(), total]).cpu().numpy()
         if not isfinite(values[-1]):
@@ -287,15 +287,15 @@ class Batch:
         model = self.relevance
         if not len(batch):
             return model.encode([], []).to(self.index.device)
-        asked = dict[int, list[int]]()
+        groups = dict[int, list[int]]()
         for b, places in groupby(range(len(batch)), batch.__getitem__):
-            asked.setdefault(b, []).extend(places)
-        found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in asked.items()])
-        for b, (_, note) in zip(asked, found, strict=True):
+            groups.setdefault(b, []).extend(places)
+        answers = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in groups.items()])
+        for b, (_, note) in zip(groups, answers, strict=True):
             if note:
                 self.relevance_notes.setdefault(b, []).append(note)
-        latents = torch.cat([part for part, _ in found]).to(self.index.device)
-        order = [place for places in asked.values() for place in places]
+        latents = torch.cat([part for part, _ in answers]).to(self.index.device)
+        order = [place for places in groups.values() for place in places]
         return latents if order == list(range(len(order))) else latents[np.argsort(order)]
 
     @property
@@ -307,10 +307,10 @@ class Batch:
         """Raise InvalidVectorError if a score, shape [n], of a query and a node is NaN or infinite."""
         finite = np.isfinite(scores)
         if not finite.all():
-            wrong = int(np.argmin(finite))
-            node, text = self.node_id(int(nodes[wrong])), self.texts[batch[wrong]]
+            place = int(np.argmin(finite))
+            node, text = self.node_id(int(nodes[place])), self.texts[batch[place]]
             raise InvalidVectorError(
-                f"The relevance model {self.relevance.name!r} gave {float(scores[wrong])} for node {node!r} and the "
+                f"The relevance model {self.relevance.name!r} gave {float(scores[place])} for node {node!r} and the "
                 f"query {shown(text)}; expected finite numbers."
             )
 
@@ -322,5 +322,5 @@ def compared_vectors(index: Corpus, vectors: Any, count: int) -> Any:
     """
     if vectors is None or callable(vectors):
         return vectors
-    checked = check_vectors(vectors, count, index.dense.dimension, "query vectors")
-    return index.dense.prepared(checked).to(index.device).clone()
+    table = check_vectors(vectors, count, index.dense.dimension, "query vectors")
+    return index.dense.prepared(table).to(index.device).clone()

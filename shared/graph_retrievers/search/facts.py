@@ -47,16 +47,16 @@ class NearestEdges(Request):
     least: bool = False
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, NearestEdges]]) -> Sequence[tuple[np.ndarray, np.ndarray, float]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, NearestEdges]]) -> Sequence[tuple[np.ndarray, np.ndarray, float]]:
         """Return the best edges for each question."""
-        queries, first = backend.queries, asked[0][1]
+        queries, first = backend.queries, requests[0][1]
         mask = edge_mask(queries, first.among)
-        scores, rows = queries.search(first.signal, max(request.k for _, request in asked), mask, "edges")
+        scores, rows = queries.search(first.signal, max(request.k for _, request in requests), mask, "edges")
         low = _lowest(queries, first.signal, mask) if first.least else [0.0] * len(queries)
         values, table = ranked_on_host(scores, rows)
         lengths = (table >= 0).sum(1).tolist()
-        ends = [min(request.k, lengths[b]) for b, request in asked]
-        return [(table[b, :end], values[b, :end], low[b]) for (b, _), end in zip(asked, ends, strict=True)]
+        ends = [min(request.k, lengths[b]) for b, request in requests]
+        return [(table[b, :end], values[b, :end], low[b]) for (b, _), end in zip(requests, ends, strict=True)]
 
 
 class EdgeScores(Scores):
@@ -117,7 +117,7 @@ class FactSearch(Operator):
         self.limit = positive("limit", limit)
         self.signal, self.returned = signal, returned
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the ends of the best facts, and the facts; earlier results are not read."""
         if question.corpus.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
@@ -125,9 +125,9 @@ class FactSearch(Operator):
         # Each end once, at its best fact: in the order of the facts, source before target.
         ends = question.ends(rows).ravel()
         first = np.sort(np.unique(ends, return_index=True)[1])
-        made = Candidates.seeds(ends[first], scores.repeat(2)[first], self.name)
-        made.facts = Facts(rows, scores, self.name) if self.returned else None
-        return made
+        result = Candidates.seeds(ends[first], scores.repeat(2)[first], self.name)
+        result.facts = Facts(rows, scores, self.name) if self.returned else None
+        return result
 
 
 def started_edges(queries: Queries) -> Tensor | None:

@@ -119,23 +119,23 @@ class MemoryBackend(Backend):
         names = self.graph.relation_names
         return names.index(name) if name in names else -1
 
-    def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, requests: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
-        first, width = asked[0][1], max(request.k for _, request in asked)
-        queries, places = self._searched(asked, first.signal)
-        return _listed(*queries.search(first.signal, width, self._mask(first)), places, asked, self.size)
+        first, width = requests[0][1], max(request.k for _, request in requests)
+        queries, places = self._searched(requests, first.signal)
+        return _listed(*queries.search(first.signal, width, self._mask(first)), places, requests, self.size)
 
-    def _mask(self, wanted: Nearest) -> Tensor | None:
+    def _mask(self, request: Nearest) -> Tensor | None:
         """Return the nodes that may be found."""
-        queries, starts = self.queries, self.queries.starts if wanted.returned else self.queries.seeds_allowed
+        queries, starts = self.queries, self.queries.starts if request.returned else self.queries.seeds_allowed
         masks = {"start": starts, "name": queries.named_allowed, "walk": queries.walk_allowed, "return": queries.allowed}
-        mask = masks[wanted.among]
-        return both(_typed(self.graph, wanted.types), mask) if wanted.types else mask
+        mask = masks[request.among]
+        return both(_typed(self.graph, request.types), mask) if request.types else mask
 
-    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
-        first, width = asked[0][1], max(request.k for _, request in asked)
-        queries, places = self._searched(asked, "dense")
+        first, width = requests[0][1], max(request.k for _, request in requests)
+        queries, places = self._searched(requests, "dense")
         mask, norms = queries.seeds_allowed, queries.index.dense.norms
         if first.exclude_types:
             mask = both(mask, ~type_mask(self.graph, first.exclude_types))
@@ -145,68 +145,70 @@ class MemoryBackend(Backend):
             if not bool(real[nodes.clamp(min=0)].all()):
                 # Beside nodes whose cosines are below 0, those without a vector stand out.
                 scores, nodes = queries.search("dense", width, both(mask, real))
-            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, asked, self.size)
-        found, allowed = [], real if mask is None else mask & real
+            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, requests, self.size)
+        tables, allowed = [], real if mask is None else mask & real
         for vectors in normalize(queries.vectors, dim=1).split(max(1, _ENTRIES // len(self.graph))):
             cosines = (queries.index.dense.table(vectors) / norms).masked_fill(~allowed, -torch.inf)
-            found.append(top_k(cosines, width))
-        scores, nodes = map(torch.cat, zip(*found, strict=True))
-        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, asked, self.size)
+            tables.append(top_k(cosines, width))
+        scores, nodes = map(torch.cat, zip(*tables, strict=True))
+        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, requests, self.size)
 
-    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+    def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
-        return [[name_table(self.graph, fold=request.fold).rows(name) for name in request.names] for _, request in asked]
+        return [[name_table(self.graph, fold=request.fold).rows(name) for name in request.names] for _, request in requests]
 
-    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+    def mentions(self, requests: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions."""
-        names = name_table(self.graph, fold=asked[0][1].fold)
-        return [names.find(self.queries.texts[place]) for place, _ in asked]
+        names = name_table(self.graph, fold=requests[0][1].fold)
+        return [names.find(self.queries.texts[place]) for place, _ in requests]
 
-    def _searched(self, asked: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
+    def _searched(self, requests: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
-        by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in asked]
-        if asked[0][1].text is None:
-            all_ask = len(asked) == len(self.queries) or type(places[0]) is not int
-            if all_ask or not getattr(asked[0][1], "types", ()):
+        by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in requests]
+        if requests[0][1].text is None:
+            all_ask = len(requests) == len(self.queries) or type(places[0]) is not int
+            if all_ask or not getattr(requests[0][1], "types", ()):
                 # A search of all questions is kept for those that ask later.
                 return self.queries, places
             vectors = self.queries.vectors[places] if by_vector else None
-            return self.queries.rewritten([self.queries.texts[b] for b in places], places, vectors=vectors), list(range(len(asked)))
-        row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text for _, request in asked))}
+            return self.queries.rewritten([self.queries.texts[b] for b in places], places, vectors=vectors), list(
+                range(len(requests))
+            )
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text for _, request in requests))}
         vectors = self.queries.embed(list(row_of)) if by_vector else None
         queries = self.queries.rewritten(list(row_of), [0] * len(row_of), vectors=vectors)
-        return queries, [row_of[request.text] for _, request in asked]
+        return queries, [row_of[request.text] for _, request in requests]
 
-    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+    def similarity(self, requests: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines."""
         queries = self.queries
         if queries.index.device.type != "cpu":
-            return split_by(asked, queries.cosines(*self._pairs(asked)))
-        batch, nodes = entries_of(asked, self.size)
+            return split_by(requests, queries.cosines(*self._pairs(requests)))
+        batch, nodes = entries_of(requests, self.size)
         lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
         cosines = queries.entries(batch, nodes).astype(np.float64) / np.maximum(lengths, 1e-30)
-        return [cosines[start:stop] for start, stop in pairwise(ends_of(asked))]
+        return [cosines[start:stop] for start, stop in pairwise(ends_of(requests))]
 
-    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+    def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
-        if asked[0][1].text is not None:
-            queries, places = self._searched(asked, asked[0][1].signal)
-            pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
-            return split_by(asked, queries.pair_scores(*pairs, asked[0][1].signal))
-        found = self.queries.entries(*entries_of(asked, self.size), asked[0][1].signal)
-        return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
+        if requests[0][1].text is not None:
+            queries, places = self._searched(requests, requests[0][1].signal)
+            pairs = self._pairs([(row, request) for row, (_, request) in zip(places, requests, strict=True)])
+            return split_by(requests, queries.pair_scores(*pairs, requests[0][1].signal))
+        values = self.queries.entries(*entries_of(requests, self.size), requests[0][1].signal)
+        return [values[start:stop] for start, stop in pairwise(ends_of(requests))]
 
-    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+    def term_scores(self, requests: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
         """Return a signal's scores by terms."""
-        name = asked[0][1].signal
-        return split_by(asked, self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(asked)))
+        name = requests[0][1].signal
+        return split_by(requests, self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(requests)))
 
-    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+    def texts(self, requests: Sequence[tuple[int, Texts]]) -> list[list[str]]:
         """Return texts of nodes."""
-        read = self.graph.content if asked[0][1].titles else self.graph.texts.__getitem__
-        return [list(map(read, request.nodes.tolist())) for _, request in asked]
+        text_of = self.graph.content if requests[0][1].titles else self.graph.texts.__getitem__
+        return [list(map(text_of, request.nodes.tolist())) for _, request in requests]
 
-    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+    def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""
         dense = self.queries.index.dense
         if not isinstance(dense, DenseIndex):
@@ -214,91 +216,91 @@ class MemoryBackend(Backend):
                 f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
                 "with vectors in memory."
             )
-        found = normalize(dense.taken(self._pairs(asked)[1]).double(), dim=1)
-        return split_by(asked, found)
+        table = normalize(dense.taken(self._pairs(requests)[1]).double(), dim=1)
+        return split_by(requests, table)
 
-    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+    def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
-        return [list(map(self.graph.node, request.nodes.tolist())) for _, request in asked]
+        return [list(map(self.graph.node, request.nodes.tolist())) for _, request in requests]
 
-    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+    def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be visited."""
-        nodes, ends = np.concatenate([request.nodes for _, request in asked]), ends_of(asked)
-        if len(asked) > 1 and len(nodes) > _CACHED:
-            return [near for one in asked for near in self.neighbors([one])]
+        nodes, ends = np.concatenate([request.nodes for _, request in requests]), ends_of(requests)
+        if len(requests) > 1 and len(nodes) > _CACHED:
+            return [near for one in requests for near in self.neighbors([one])]
         rows = nodes % self.size
-        near = self._near(rows, asked[0][1].parallel)
+        near = self._near(rows, requests[0][1].parallel)
         if self.queries.walk_allowed is not None:
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
-        if type(asked[0][0]) is not int:
+        if type(requests[0][0]) is not int:
             near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
-        if len(asked) == 1:
+        if len(requests) == 1:
             return [near]
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
-    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+    def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return slices of the adjacency lists, and of the sums of weights, without nodes that may not be visited; all are read."""
         indptr, indices = self._lists(parallel=False)
-        sums, found = self.graph.cache.get("sums of weights on the host", lambda: host(edge_sums(self.graph))), []
-        for _, request in asked:
+        sums, answers = self.graph.cache.get("sums of weights on the host", lambda: host(edge_sums(self.graph))), []
+        for _, request in requests:
             owner, entry = slices(indptr, request.nodes)
             if self.queries.walk_allowed is not None:
-                kept = np.flatnonzero(_passing(self.queries.walk_allowed, indices.take(entry)))
-                owner, entry = owner[kept], entry[kept]
+                places = np.flatnonzero(_passing(self.queries.walk_allowed, indices.take(entry)))
+                owner, entry = owner[places], entry[places]
             near = Near(owner, indices.take(entry).astype(np.int64))
-            found.append((near, sums.take(entry), np.ones(len(request.nodes), bool)))
-        return found
+            answers.append((near, sums.take(entry), np.ones(len(request.nodes), bool)))
+        return answers
 
-    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+    def edges_at(self, requests: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return slices of the incidence lists, without those that lead where a traversal may not go."""
-        found = []
+        answers = []
         indptr, neighbors, rows = (self.graph.on_host(f"incidence.{part}") for part in ("indptr", "neighbors", "rows"))
-        for _, request in asked:
+        for _, request in requests:
             owner, entry = slices(indptr, request.nodes)
             if self.queries.walk_allowed is not None:
-                kept = np.flatnonzero(_passing(self.queries.walk_allowed, neighbors.take(entry)))
-                owner, entry = owner[kept], entry[kept]
+                places = np.flatnonzero(_passing(self.queries.walk_allowed, neighbors.take(entry)))
+                owner, entry = owner[places], entry[places]
             row = rows.take(entry).astype(np.int64)
             relation, weight = self.graph.on_host("relations").take(row).astype(np.int64), self.graph.on_host("weights").take(row)
-            found.append(EdgeRows(owner, row, neighbors.take(entry).astype(np.int64), relation, weight))
-        return found
+            answers.append(EdgeRows(owner, row, neighbors.take(entry).astype(np.int64), relation, weight))
+        return answers
 
-    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+    def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges."""
-        return [self.graph.edge_contents(request.rows.tolist()) for _, request in asked]
+        return [self.graph.edge_contents(request.rows.tolist()) for _, request in requests]
 
-    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+    def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return slices of the typed adjacency lists, without nodes that may not be visited."""
-        found = []
-        for _, request in asked:
+        answers = []
+        for _, request in requests:
             adjacency = typed_adjacency(self.graph, "relation" if request.type is None else "type")
             start, length = adjacency.slices(request.nodes, *adjacency.span(request.type, request.relation))
-            read = np.cumsum(length)
-            whole = not len(read) or bool(read[-1] <= request.most)
-            length = length if whole else np.where(read > request.most, 0, length)
+            totals = np.cumsum(length)
+            whole = not len(totals) or bool(totals[-1] <= request.most)
+            length = length if whole else np.where(totals > request.most, 0, length)
             owner, entry = runs(start, length)
             near = Near(owner, adjacency.neighbors.take(entry).astype(np.int64))
             mask = self.queries.walk_allowed
-            found.append((near if mask is None else near.kept(_passing(mask, near.node)), whole))
-        return found
+            answers.append((near if mask is None else near.kept(_passing(mask, near.node)), whole))
+        return answers
 
-    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+    def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
         """Return nodes by title and type."""
-        graph, found = self.graph, []
-        for _, request in asked:
+        graph, answers = self.graph, []
+        for _, request in requests:
             rows = {row for title in request.titles for row in nodes_titled(graph, title) if graph.types[row] == request.type}
             nodes = np.array(sorted(rows), np.int64)
-            found.append(nodes[_passing(self.queries.named_allowed, nodes)])
-        return found
+            answers.append(nodes[_passing(self.queries.named_allowed, nodes)])
+        return answers
 
-    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+    def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the lengths of the adjacency lists."""
-        if not asked[0][1].parallel:
-            degree = self._degrees(asked[0][1].exclude_types)
-            return [degree.take(request.nodes % self.size).astype(np.int64) for _, request in asked]
+        if not requests[0][1].parallel:
+            degree = self._degrees(requests[0][1].exclude_types)
+            return [degree.take(request.nodes % self.size).astype(np.int64) for _, request in requests]
         indptr, _ = self._lists(parallel=True)
-        rows = [request.nodes % self.size for _, request in asked]
+        rows = [request.nodes % self.size for _, request in requests]
         return [indptr.take(nodes + 1) - indptr.take(nodes) for nodes in rows]
 
     def _degrees(self, types: tuple[str, ...]) -> np.ndarray:
@@ -307,28 +309,28 @@ class MemoryBackend(Backend):
             return self.graph.on_host("degree")
 
         def make() -> np.ndarray:
-            counted = (~type_mask(self.graph, types)[self.graph.indices.long()]).double()
-            return host(torch.segment_reduce(counted, "sum", offsets=self.graph.indptr, initial=0.0).long())
+            counts = (~type_mask(self.graph, types)[self.graph.indices.long()]).double()
+            return host(torch.segment_reduce(counts, "sum", offsets=self.graph.indptr, initial=0.0).long())
 
         return self.graph.cache.get(("degrees without", types), make)
 
-    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def weights(self, requests: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
-        strength, found = self.graph.on_host("strength"), []
-        for _, request in asked:
+        strength, answers = self.graph.on_host("strength"), []
+        for _, request in requests:
             among = np.zeros((len(request.nodes), len(request.nodes)), np.float32)
             left, right, entry = self._inside(request.nodes, parallel=False)
             among[left, right] = self.graph.on_host("edge_weights").take(entry)
-            found.append((among, strength.take(request.nodes)))
-        return found
+            answers.append((among, strength.take(request.nodes)))
+        return answers
 
-    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
+    def links(self, requests: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
         """Return the edges among nodes."""
-        return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
+        return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in requests]
 
-    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+    def part(self, lists: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
         """Return a graph with the contents of all nodes in the candidates (here, the whole graph), and these with its rows."""
-        return self.graph, found
+        return self.graph, lists
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry.
@@ -343,10 +345,10 @@ class MemoryBackend(Backend):
         if not parallel and not several and length.sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
             keys = self.graph.on_host("edge_keys")
-            wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
-            entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            held = np.flatnonzero(keys[entry] == wanted)
-            return held // len(nodes), held % len(nodes), entry[held]
+            pair_keys = (nodes[:, None] * len(self.graph) + nodes).ravel()
+            entry = np.minimum(np.searchsorted(keys, pair_keys), len(keys) - 1)
+            places = np.flatnonzero(keys[entry] == pair_keys)
+            return places // len(nodes), places % len(nodes), entry[places]
         owner, entry = runs(start, length)
         near = indices.take(entry)
         if several:
@@ -356,8 +358,8 @@ class MemoryBackend(Backend):
         table[nodes] = np.arange(1, len(nodes) + 1)
         place = table.take(near) - 1
         table[nodes] = 0
-        held = np.flatnonzero((place >= 0) & (place != owner))
-        return owner.take(held), place.take(held), entry.take(held)
+        places = np.flatnonzero((place >= 0) & (place != owner))
+        return owner.take(places), place.take(places), entry.take(places)
 
     def _place(self, most: int) -> np.ndarray:
         """Return a table of zeros with a place for each node, of several questions as one for the copies up to a number."""
@@ -366,16 +368,16 @@ class MemoryBackend(Backend):
             self._places = np.zeros(size, np.int32)
         return self._places
 
-    def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
+    def pairs(self, requests: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
-        (batch, nodes), function, found = self._pairs(asked), asked[0][1].function, []
+        (batch, nodes), function, parts = self._pairs(requests), requests[0][1].function, []
         for b, v in zip(batch.split(_PAIRS), nodes.split(_PAIRS), strict=True):
             values = torch.as_tensor(function(self.queries, b, v))
             if values.shape != v.shape:
-                told = f"{shown(function)} gave values of shape {tuple(values.shape)} for {len(v)} pairs of question and node"
-                raise InvalidArgumentError(f"{told}; expected one for each, shape ({len(v)},).")
-            found.append(values)
-        return split_by(asked, torch.cat(found).double())
+                message = f"{shown(function)} gave values of shape {tuple(values.shape)} for {len(v)} pairs of question and node"
+                raise InvalidArgumentError(f"{message}; expected one for each, shape ({len(v)},).")
+            parts.append(values)
+        return split_by(requests, torch.cat(parts).double())
 
     def for_texts(
         self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
@@ -404,27 +406,27 @@ class MemoryBackend(Backend):
         names = ("incidence.indptr", "incidence.neighbors") if parallel else ("indptr", "indices")
         return self.graph.on_host(names[0]), self.graph.on_host(names[1])
 
-    def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
+    def _pairs(self, requests: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
-        batch, nodes = entries_of(asked, self.size)
+        batch, nodes = entries_of(requests, self.size)
         return moved(batch, nodes, self.queries.index.device)
 
 
 def _listed(
-    scores: Tensor, nodes: Tensor, places: Sequence[Any], asked: Sequence[tuple[Any, Any]], size: int
+    scores: Tensor, nodes: Tensor, places: Sequence[Any], requests: Sequence[tuple[Any, Any]], size: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row, or the rows, of each request."""
     values, table = ranked_on_host(scores, nodes)
-    found, lengths = [], (table >= 0).sum(1)
-    for place, (_, request) in zip(places, asked, strict=True):
+    answers, lengths = [], (table >= 0).sum(1)
+    for place, (_, request) in zip(places, requests, strict=True):
         if type(place) is int:
             n = min(request.k, int(lengths[place]))
-            found.append((table[place, :n], values[place, :n]))
+            answers.append((table[place, :n], values[place, :n]))
             continue
-        own, scored = table[place, : request.k], values[place, : request.k]
-        held = own >= 0
-        found.append(((own + size * np.arange(len(place))[:, None])[held], scored[held]))
-    return found
+        node_rows, row_scores = table[place, : request.k], values[place, : request.k]
+        mask = node_rows >= 0
+        answers.append(((node_rows + size * np.arange(len(place))[:, None])[mask], row_scores[mask]))
+    return answers
 
 
 def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None = None) -> list[Candidates]:

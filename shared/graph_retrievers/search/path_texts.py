@@ -22,7 +22,7 @@ from graph_retrievers.signals.relevance import PathText, RelevanceModel
 __all__ = ["PathTexts"]
 
 
-def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
+def path_texts(graph: CorpusGraph, candidates: Candidates) -> list[str]:
     r"""Return the text of each candidate with that of the node from which it was reached.
 
     The candidate's text comes first, so that a model with a token limit cuts the other one; then the last step of the candidate's
@@ -39,36 +39,36 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
     >>> path_texts(graph, found)
     ['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']
     """
-    (texts,) = _texts_of_lists(graph, [found])
+    (texts,) = _texts_of_lists(graph, [candidates])
     return texts
 
 
 def _texts_of_lists(graph: CorpusGraph, lists: Sequence[Candidates]) -> list[list[str]]:
     """Return the :func:`path_texts` of several lists, whose steps are looked up together."""
-    texts = [[graph.content(row) for row in found.nodes.tolist()] for found in lists]
+    texts = [[graph.content(row) for row in candidates.nodes.tolist()] for candidates in lists]
     parts = []
-    for number, found in enumerate(lists):
-        if found.trails.shape[1] > 1:
-            parents = found.trails[:, -2]
+    for number, candidates in enumerate(lists):
+        if candidates.trails.shape[1] > 1:
+            parents = candidates.trails[:, -2]
             places = np.flatnonzero(parents >= 0)
-            own = np.full(len(places), number), places, parents[places], found.nodes[places], found.steps()[places, -1]
-            parts.append(np.stack(own))
+            part = np.full(len(places), number), places, parents[places], candidates.nodes[places], candidates.steps()[places, -1]
+            parts.append(np.stack(part))
     if not parts:
         return texts
     steps = np.concatenate(parts, 1)
     near, far, code = torch.from_numpy(steps[2:]).to(graph.device)
     edges, forward = graph.steps_between(near, far, code if (steps[4] >= 0).any() else None)
     # One answer of the device to wait for.
-    told = torch.stack([edges, forward.long()]).tolist()
+    answer = torch.stack([edges, forward.long()]).tolist()
     relations = graph.on_host("relations")
-    for (number, place, parent, node, named), edge, ahead in zip(steps.T.tolist(), *told, strict=True):
-        joined = edge >= 0
-        relation = graph.relation_names[relations[edge]] if joined else named_step(graph.texts[parent], named)
-        if not joined and not relation:
+    for (number, place, parent, node, name_code), edge, ahead in zip(steps.T.tolist(), *answer, strict=True):
+        has_edge = edge >= 0
+        relation = graph.relation_names[relations[edge]] if has_edge else named_step(graph.texts[parent], name_code)
+        if not has_edge and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
-        step = NodePath(ids, (relation,), (bool(ahead) if joined else None,), titles).text
-        edge_text = graph.edge_texts[edge] if joined and graph.edge_texts else ""
+        step = NodePath(ids, (relation,), (bool(ahead) if has_edge else None,), titles).text
+        edge_text = graph.edge_texts[edge] if has_edge and graph.edge_texts else ""
         own_text = texts[number][place]
         texts[number][place] = PathText(own_text, "\n".join(filter(None, (step, edge_text))), graph.content(parent))
     return texts
@@ -84,13 +84,13 @@ def reads_paths(question: Question, paths: bool = False, model: RelevanceModel |
 
 
 def texts_read(
-    question: Question, found: Candidates, paths: bool = False, model: RelevanceModel | None = None
+    question: Question, candidates: Candidates, paths: bool = False, model: RelevanceModel | None = None
 ) -> Algorithm[list[str] | None]:
     """Return the texts of candidates for a relevance model: with the path to each, or None for only their own texts.
 
-    `question` and `found` are those of an operator; for `paths` and `model` see :func:`reads_paths`.
+    `question` and `candidates` are those of an operator; for `paths` and `model` see :func:`reads_paths`.
     """
-    return (yield PathTexts(found)) if reads_paths(question, paths, model) else None
+    return (yield PathTexts(candidates)) if reads_paths(question, paths, model) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +106,11 @@ class PathTexts(Request):
         return len(self.found)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[Any, PathTexts]]) -> list[list[str]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[Any, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
         parts = [
-            [request.found] if type(place) is int else request.found.apart(len(place), backend.size) for place, request in asked
+            [request.found] if type(place) is int else request.found.apart(len(place), backend.size) for place, request in requests
         ]
-        graph, lists = backend.part([found for part in parts for found in part])
+        graph, lists = backend.part([candidates for part in parts for candidates in part])
         texts = iter(_texts_of_lists(graph, lists))
         return [[text for _ in part for text in next(texts)] for part in parts]

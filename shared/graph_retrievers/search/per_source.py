@@ -20,14 +20,14 @@ DEEPER = 4
 """Factor by which more nodes are requested if those of one document are limited."""
 
 
-def per_source(question: Question, found: Candidates, most: int, field: str | None = None) -> Algorithm[Candidates]:
+def per_source(question: Question, candidates: Candidates, most: int, field: str | None = None) -> Algorithm[Candidates]:
     """Return the candidates, with only the first `most` of each document.
 
     Parameters
     ----------
     question : Question
         Gets a note if none of the candidates has the field.
-    found : Candidates
+    candidates : Candidates
     most : int
         1 or more.
     field : str, optional
@@ -36,24 +36,24 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
     """
     sources: list[Any] = []
     if field is None:
-        sources = yield from sources_of(found.nodes)
+        sources = yield from sources_of(candidates.nodes)
     else:
-        nodes = yield Contents(found.nodes)
-        held = [node.metadata.get(field) for node in nodes]
+        nodes = yield Contents(candidates.nodes)
+        values = [node.metadata.get(field) for node in nodes]
         # A value may be a list. A node without one is called by a pair, so that no document has its name.
-        sources = [("", node.id) if value is None else str(value) for node, value in zip(nodes, held, strict=True)]
-        if nodes and all(value is None for value in held):
+        sources = [("", node.id) if value is None else str(value) for node, value in zip(nodes, values, strict=True)]
+        if nodes and all(value is None for value in values):
             question.notes.append(f"no node found has the metadata field {field!r}: each is taken for a document of its own")
-    seen: Counter[object] = Counter()
-    kept = []
+    counts: Counter[object] = Counter()
+    places = []
     for place, source in enumerate(sources):
-        seen[source] += 1
-        if seen[source] <= most:
-            kept.append(place)
-    return found if len(kept) == len(found) else found.taken(np.array(kept, np.int64))
+        counts[source] += 1
+        if counts[source] <= most:
+            places.append(place)
+    return candidates if len(places) == len(candidates) else candidates.taken(np.array(places, np.int64))
 
 
-def by_search(question: Question, found: Candidates) -> Algorithm[Candidates]:
+def by_search(question: Question, candidates: Candidates) -> Algorithm[Candidates]:
     """Return the candidates, with at most as many of one document among the first as search has among its first k.
 
     A document that is not in the first k of search gets one place. So the first k are from at least as many documents as those of
@@ -63,24 +63,24 @@ def by_search(question: Question, found: Candidates) -> Algorithm[Candidates]:
     ----------
     question : Question
         Its k is that of the search.
-    found : Candidates
+    candidates : Candidates
         Result of :class:`~graph_retrievers.operators.ReciprocalRankFusion`, whose first list is the search.
     """
-    ranks = found.beside.get("ranks")
-    if ranks is None or len(found) <= 1:
-        return found
-    sources = yield from sources_of(found.nodes)
+    ranks = candidates.beside.get("ranks")
+    if ranks is None or len(candidates) <= 1:
+        return candidates
+    sources = yield from sources_of(candidates.nodes)
     limits = Counter(sources[place] for place in np.flatnonzero((ranks[:, 0] > 0) & (ranks[:, 0] <= question.k)))
-    seen: Counter[object] = Counter()
+    counts: Counter[object] = Counter()
     front: list[int] = []
     behind: list[int] = []
     for place, source in enumerate(sources):
-        seen[source] += 1
-        (front if seen[source] <= max(1, limits[source]) else behind).append(place)
-    return replace(found.taken(np.array(front + behind)), scores=found.scores)
+        counts[source] += 1
+        (front if counts[source] <= max(1, limits[source]) else behind).append(place)
+    return replace(candidates.taken(np.array(front + behind)), scores=candidates.scores)
 
 
 def sources_of(nodes: np.ndarray) -> Algorithm[list[str]]:
     """Return the document of each of some nodes, shape [n], as :func:`~graph_retrievers.graph.addresses.node_source` finds it."""
-    held = yield Contents(nodes)
-    return [node_source(node.id, node.metadata, node.origin) for node in held]
+    contents = yield Contents(nodes)
+    return [node_source(node.id, node.metadata, node.origin) for node in contents]

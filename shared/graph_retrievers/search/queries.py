@@ -125,8 +125,8 @@ class Queries(Batch):
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
         if index is not whole:
             filters = {n: filter_mask(whole.graph, f)[index.rows] if isinstance(f, Tensor) else f for n, f in filters.items()}
-        given, masks = compared_vectors(index, vectors, len(texts)), filter_masks(index.graph, **filters)
-        return cls(index=index, texts=texts, k=positive("k", k), inputs=dict(inputs or {}), given=given, **masks)
+        query_vectors, masks = compared_vectors(index, vectors, len(texts)), filter_masks(index.graph, **filters)
+        return cls(index=index, texts=texts, k=positive("k", k), inputs=dict(inputs or {}), given=query_vectors, **masks)
 
     def __repr__(self) -> str:
         """Return the number of queries and their other attributes."""
@@ -142,9 +142,9 @@ class Queries(Batch):
 
         A node that a filter passes and that is among them stays in `filtered`.
         """
-        kept = ~nodes
-        seeds, named = both(self.seeds_allowed, kept), both(self.named_allowed, kept)
-        return replace(self, allowed=both(self.allowed, kept), seeds_allowed=seeds, named_allowed=named)
+        mask = ~nodes
+        seeds, names = both(self.seeds_allowed, mask), both(self.named_allowed, mask)
+        return replace(self, allowed=both(self.allowed, mask), seeds_allowed=seeds, named_allowed=names)
 
     def view(self, signal: str) -> Any:
         """Return the queries as the signal reads them: texts, or vectors of shape [B, d]."""
@@ -163,66 +163,66 @@ class Queries(Batch):
         `mask`, shape [N], bool, has the rows that may be found. Raises InvalidArgumentError if the signal does not cover what is
         searched, "nodes" or "edges".
         """
-        searched = self.index.signal(signal)
-        if searched.covers != covers:
+        scorer = self.index.signal(signal)
+        if scorer.covers != covers:
             other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
             raise InvalidArgumentError(f"The signal {signal!r} covers {other}.")
-        made: dict[Any, Any] = self.cache.get("searches", dict)
+        searches: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, None if mask is None else Same(mask))
-        if key not in made or made[key][0] < k:
+        if key not in searches or searches[key][0] < k:
             # As many as are requested: a list is filled up from them.
             most = max(k, self.k)
-            made[key] = most, self._found(signal, searched, most, mask)
-        scores, rows = made[key][1]
+            searches[key] = most, self._found(signal, scorer, most, mask)
+        scores, rows = searches[key][1]
         return scores[:, :k], rows[:, :k]
 
-    def _found(self, signal: str, searched: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _found(self, signal: str, scorer: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         # In a small corpus, the products of the search serve single scores too.
-        if type(searched) is DenseIndex and len(searched) < _LARGE and searched.exact(mask):
-            return searched.best_of(self._products(signal, searched), self.vectors, k, mask)
-        scores, rows = searched.search(self.view(signal), k, mask)
-        scores = self._cleared(searched, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
-        if type(searched) not in _SOUND:
-            ranked_lists(rows, scores, len(searched), f"Signal {signal!r}")
+        if type(scorer) is DenseIndex and len(scorer) < _LARGE and scorer.exact(mask):
+            return scorer.best_of(self._products(signal, scorer), self.vectors, k, mask)
+        scores, rows = scorer.search(self.view(signal), k, mask)
+        scores = self._cleared(scorer, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
+        if type(scorer) not in _SOUND:
+            ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
             real = rows >= 0
             if mask is not None and not bool(mask[rows[real]].all()):
                 raise InvalidArgumentError(f"Signal {signal!r} returned rows that are not allowed; search must keep to `allowed`.")
-            found = scores.masked_fill(~real, -torch.inf)
+            table = scores.masked_fill(~real, -torch.inf)
             # Equal scores may differ by rounding, near 0 as much as elsewhere.
-            if rows.numel() and bool((found.diff(dim=1) > 1e-4 * scores.masked_fill(~real, 0.0).abs().amax(1, keepdim=True)).any()):
+            if rows.numel() and bool((table.diff(dim=1) > 1e-4 * scores.masked_fill(~real, 0.0).abs().amax(1, keepdim=True)).any()):
                 raise InvalidArgumentError(f"Signal {signal!r} returned scores that are not in descending order.")
         return scores, rows
 
     def table(self, signal: str = "dense") -> Tensor | None:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None if that is too large."""
-        searched = self.index.signal(signal)
-        return self.cache.get(("table", signal), lambda: self._table(signal, searched)) if self._tabled(searched) else None
+        scorer = self.index.signal(signal)
+        return self.cache.get(("table", signal), lambda: self._table(signal, scorer)) if self._tabled(scorer) else None
 
-    def _tabled(self, searched: Signal) -> bool:
-        return searched.tabled and len(self) * len(searched) <= _TABLE_LIMIT
+    def _tabled(self, scorer: Signal) -> bool:
+        return scorer.tabled and len(self) * len(scorer) <= _TABLE_LIMIT
 
-    def _table(self, name: str, searched: Signal) -> Tensor:
-        if isinstance(searched, DenseIndex):
-            return searched.cleared(self._products(name, searched), self.vectors)
+    def _table(self, name: str, scorer: Signal) -> Tensor:
+        if isinstance(scorer, DenseIndex):
+            return scorer.cleared(self._products(name, scorer), self.vectors)
         batch = torch.arange(len(self), device=self.index.device).unsqueeze(1)
-        return self._cleared(searched, searched.table(self.view(name)), batch)
+        return self._cleared(scorer, scorer.table(self.view(name)), batch)
 
-    def _products(self, name: str, searched: DenseIndex) -> Tensor:
-        return self.cache.get(("products", name), partial(searched.products, self.vectors))
+    def _products(self, name: str, scorer: DenseIndex) -> Tensor:
+        return self.cache.get(("products", name), partial(scorer.products, self.vectors))
 
     def _reads_table(self, signal: str, count: int) -> bool:
         """Return whether the scores of so many pairs are read from a table, as that costs less than to compute each."""
-        searched = self.index.signal(signal)
-        few = len(searched) >= _LARGE and count < _FEW * len(self) * len(searched) and isinstance(searched, DenseIndex)
-        return self._tabled(searched) and (not few or any((kind, signal) in self.cache for kind in ("table", "products")))
+        scorer = self.index.signal(signal)
+        few = len(scorer) >= _LARGE and count < _FEW * len(self) * len(scorer) and isinstance(scorer, DenseIndex)
+        return self._tabled(scorer) and (not few or any((kind, signal) in self.cache for kind in ("table", "products")))
 
     def entries(self, batch: np.ndarray, rows: np.ndarray, signal: str = "dense") -> np.ndarray:
         """Return :meth:`scores` on the host for pairs as arrays, `batch` and `rows` of shape [n]: float32, shape [n]."""
         if self.index.device.type != "cpu" or not self._reads_table(signal, len(rows)):
             return self.scores(*moved(batch, rows, self.index.device), signal).cpu().numpy()  # type: ignore[no-any-return]
-        searched = self.index.signal(signal)
-        if isinstance(searched, DenseIndex):
-            return searched.entries(self._products(signal, searched).numpy(), self.lengths.numpy(), batch, rows)
+        scorer = self.index.signal(signal)
+        if isinstance(scorer, DenseIndex):
+            return scorer.entries(self._products(signal, scorer).numpy(), self.lengths.numpy(), batch, rows)
         return self.table(signal).numpy()[batch, rows]  # type: ignore[union-attr, no-any-return]
 
     def _cleared(self, signal: Signal, scores: Tensor, batch: Tensor) -> Tensor:
@@ -243,9 +243,9 @@ class Queries(Batch):
 
     def pair_scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
         """Return what :meth:`scores` returns, pair by pair: for few pairs, the same to the last digit in any batch."""
-        searched = self.index.signal(signal)
-        found = searched.scores(self.view(signal), batch.flatten(), rows.flatten())
-        return self._cleared(searched, found, batch.flatten()).view(batch.shape)
+        scorer = self.index.signal(signal)
+        scores = scorer.scores(self.view(signal), batch.flatten(), rows.flatten())
+        return self._cleared(scorer, scores, batch.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
         """Return cosines of query and node vectors of any length, float64; 0 if either vector is missing (a row of zeros).
@@ -268,8 +268,8 @@ class Queries(Batch):
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
         # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
-        found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
-        return found(*moved(batch, rows, self.index.device))
+        function = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
+        return function(*moved(batch, rows, self.index.device))
 
 
 def filter_masks(
@@ -279,7 +279,10 @@ def filter_masks(
 
     Masks are copied: an operator that writes into one does not write into what the caller has.
     """
-    masks = (None if given is None else filter_mask(graph, given).clone() for given in (filter, seed_filter, traversal_filter))
+    masks = (
+        None if condition is None else filter_mask(graph, condition).clone()
+        for condition in (filter, seed_filter, traversal_filter)
+    )
     allowed, seeds, walk = masks
     starts = allowed if seeds is None else seeds
     return {"allowed": allowed, "seeds_allowed": starts, "walk_allowed": walk, "named_allowed": seeds, "filtered": allowed}

@@ -75,13 +75,13 @@ def bounds(scores: np.ndarray, depth: int | None, groups: np.ndarray | None) -> 
     return np.repeat(low, sizes), np.repeat(high, sizes)
 
 
-def scaled_parts(found: Candidates, *, depth: int, from_zero: bool = False, groups: np.ndarray | None = None) -> np.ndarray:
+def scaled_parts(candidates: Candidates, *, depth: int, from_zero: bool = False, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the scores, of each of the `groups`, scaled to [0, 1], the largest 1: float64, shape [K].
 
     0 is :func:`lowest` of the first `depth`, so that a longer list scales its first places alike. With `from_zero` it is the score
     0, as for BM25, where a node without any word of the question has it. If all scores are equal, all are 1, or 0 if they are 0.
     """
-    if not len(found):
+    if not len(candidates):
         return np.zeros(0)
-    scores = level(np.asarray(found.scores, np.float64), groups)
+    scores = level(np.asarray(candidates.scores, np.float64), groups)
     return scaled(scores, *bounds(scores, None if from_zero else depth, groups))

@@ -57,7 +57,7 @@ class VectorSearch(Operator):
         # None too for no types, since all nodes are searched.
         self.types = strings("types", types or ()) or None
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the k best nodes; earlier results are not read."""
         nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned, types=self.types or ())
         return Candidates.seeds(nodes, scores, self.name)
@@ -145,20 +145,20 @@ class HybridSearch(Operator):
         """Return whether vectors have a weight."""
         return self.weights[0] > 0
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return nodes by fused score; earlier results are not read."""
         k = self.k or question.k
-        used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
-        answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)
+        pairs = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
+        answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in pairs)
         lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in answers]
         owners = [question.owners(part.nodes) for part in lists]
-        told = zip(lists, owners, used, strict=True)
-        parts = [weight * self._parts(part, groups, name) for part, groups, (name, weight) in told]
-        merged = fused(lists, parts, owners=question.owners)
-        return merged.top(k, question.owners(merged.nodes))
+        entries = zip(lists, owners, pairs, strict=True)
+        parts = [weight * self._parts(part, groups, name) for part, groups, (name, weight) in entries]
+        result = fused(lists, parts, owners=question.owners)
+        return result.top(k, question.owners(result.nodes))
 
-    def _parts(self, found: Candidates, groups: np.ndarray | None, signal: str) -> np.ndarray:
+    def _parts(self, candidates: Candidates, groups: np.ndarray | None, signal: str) -> np.ndarray:
         """Return what the list of a signal adds to the score of the node at each place, before its weight: shape [K]."""
         if self.fusion == "rrf":
-            return reciprocal_rank_parts(found, self.constant, groups)
-        return scaled_parts(found, depth=self.depth, from_zero=signal == "bm25", groups=groups)
+            return reciprocal_rank_parts(candidates, self.constant, groups)
+        return scaled_parts(candidates, depth=self.depth, from_zero=signal == "bm25", groups=groups)

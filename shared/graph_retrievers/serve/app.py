@@ -85,16 +85,16 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
         systems |= {str(system): system for system in (*walks, default_system(index))}
         for name, system in systems.items():
             try:
-                made = Retriever(index, system, time_limit=time_limit, name=name)
-                made.retrieve(question, 1, scope=few)
-                lacks = made.lacks()
+                retriever = Retriever(index, system, time_limit=time_limit, name=name)
+                retriever.retrieve(question, 1, scope=few)
+                lacks = retriever.lacks()
             except GraphRetrieverError as error:
                 needs[name] = str(error)
                 continue
             if lacks:
                 needs[name] = f"It needs {' and '.join(lacks)}."
             else:
-                runs[name] = made
+                runs[name] = retriever
     finally:
         logger.setLevel(level)
     return runs, needs
@@ -169,13 +169,13 @@ class _Page:
         }
 
     async def search(self, request: Request) -> Any:
-        asked = await _body(request, "question", "retriever", "k")
-        question = asked["question"]
+        body = await _body(request, "question", "retriever", "k")
+        question = body["question"]
         check_query(question, 0)
         if len(question) > _MOST_QUESTION:
             raise InvalidArgumentError(f"The question has {len(question):,} characters; expected at most {_MOST_QUESTION:,}.")
-        retriever = self.retrievers[choice("retriever", asked.get("retriever", self.best), self.retrievers)]
-        k = positive("k", asked.get("k", 10), MOST_HITS)
+        retriever = self.retrievers[choice("retriever", body.get("retriever", self.best), self.retrievers)]
+        k = positive("k", body.get("k", 10), MOST_HITS)
         if self._waiting >= _WAITING:
             raise _RefusedError(503, f"{self._waiting} searches are waiting; ask again in a moment.")
         self._waiting += 1
@@ -189,38 +189,38 @@ class _Page:
             self._room.release()
 
     async def read(self, request: Request) -> Any:
-        asked = await _body(request, "row", "start")
-        row = self._row(asked["row"])
-        start = positive("start", asked.get("start", 0), least=0)
-        (read,) = (await in_thread(self.tools.read, [self.graph.ids[row]], start)).data["nodes"]
-        return named(self.graph, row) | {"text": read["text"], "next": read["next"], "length": len(self.graph.texts[row])}
+        body = await _body(request, "row", "start")
+        row = self._row(body["row"])
+        start = positive("start", body.get("start", 0), least=0)
+        (node,) = (await in_thread(self.tools.read, [self.graph.ids[row]], start)).data["nodes"]
+        return named(self.graph, row) | {"text": node["text"], "next": node["next"], "length": len(self.graph.texts[row])}
 
     async def neighbors(self, request: Request) -> Any:
-        asked = await _body(request, "row", "relation", "direction", "limit")
-        row = self._row(asked["row"])
-        limit = positive("limit", asked.get("limit", 20), _MOST_NEIGHBORS)
-        relation, direction = asked.get("relation"), asked.get("direction", "both")
+        body = await _body(request, "row", "relation", "direction", "limit")
+        row = self._row(body["row"])
+        limit = positive("limit", body.get("limit", 20), _MOST_NEIGHBORS)
+        relation, direction = body.get("relation"), body.get("direction", "both")
         if relation is not None and not isinstance(relation, str):
             raise InvalidArgumentError(f"relation is {shown(relation)}; expected text, or null for any relation.")
-        found = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
+        data = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
         edges = [
             named(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
-            for edge in found["edges"]
+            for edge in data["edges"]
         ]
-        return {"row": row, "edges": edges, "count": found["count"], "relations": found["relations"]}
+        return {"row": row, "edges": edges, "count": data["count"], "relations": data["relations"]}
 
     async def export(self, request: Request) -> Any:
-        asked = await _body(request, "rows", "format")
-        kind, rows = choice("format", asked.get("format", "json"), ("json", "graphml")), asked["rows"]
+        body = await _body(request, "rows", "format")
+        kind, rows = choice("format", body.get("format", "json"), ("json", "graphml")), body["rows"]
         if not isinstance(rows, list) or not 0 < len(rows) <= MOST_NODES:
-            given = f"{len(rows):,} rows" if isinstance(rows, list) else shown(rows)
-            raise InvalidArgumentError(f"rows are {given}; expected a list of 1 to {MOST_NODES:,} rows of nodes.")
-        chosen = list(dict.fromkeys(map(self._row, rows)))
-        if (size := sum(len(self.graph.texts[row]) for row in chosen)) > _MOST_TEXT:
+            description = f"{len(rows):,} rows" if isinstance(rows, list) else shown(rows)
+            raise InvalidArgumentError(f"rows are {description}; expected a list of 1 to {MOST_NODES:,} rows of nodes.")
+        row_list = list(dict.fromkeys(map(self._row, rows)))
+        if (size := sum(len(self.graph.texts[row]) for row in row_list)) > _MOST_TEXT:
             raise InvalidArgumentError(
                 f"The nodes have {size:,} characters of text; expected at most {_MOST_TEXT:,}. Export fewer."
             )
-        part = await in_thread(subgraph, self.graph, chosen)
+        part = await in_thread(subgraph, self.graph, row_list)
         return await in_thread(part.to_graphml if kind == "graphml" else part.to_node_link)
 
     def _row(self, row: Any) -> int:
@@ -237,7 +237,7 @@ class _RefusedError(GraphRetrieverError):
         self.status = status
 
 
-async def _body(request: Request, needed: str, *others: str) -> dict[str, Any]:
+async def _body(request: Request, needed: str, *optional: str) -> dict[str, Any]:
     """Return the JSON object of a request, which has one name that is needed, and others that may be there."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -254,15 +254,15 @@ async def _body(request: Request, needed: str, *others: str) -> dict[str, Any]:
     except ClientDisconnect as error:
         raise _RefusedError(499, "The request ended before its content.") from error
     try:
-        found = json.loads(content)
+        body = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"The request is not JSON: {error}") from error
-    known = (needed, *others)
-    if not isinstance(found, dict) or needed not in found or not found.keys() <= set(known):
+    names = (needed, *optional)
+    if not isinstance(body, dict) or needed not in body or not body.keys() <= set(names):
         raise InvalidArgumentError(
-            f"Expected an object with {needed!r} and perhaps {', '.join(map(repr, others))}; got {shown(found)}."
+            f"Expected an object with {needed!r} and perhaps {', '.join(map(repr, optional))}; got {shown(body)}."
         )
-    return found
+    return body
 
 
 async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
@@ -285,24 +285,24 @@ def _answered(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request]
     async def handle(request: Request) -> Response:
         status = 200
         try:
-            found = await answer(request)
+            content = await answer(request)
         except GraphRetrieverError as error:
             status = getattr(error, "status", 504 if isinstance(error, TimeLimitError) else 400)
-            found = {"error": str(error)}
+            content = {"error": str(error)}
         except Exception as error:
             # A broken model must not end the page; the log has the rest.
             logging.getLogger(__name__).exception("%s failed", request.url.path)
-            status, found = 500, {"error": f"The search failed: {type(error).__name__}: {error}"[:2000]}
-        if isinstance(found, str):
-            return Response(found.encode("utf-8", "replace"), status, media_type="application/xml")
+            status, content = 500, {"error": f"The search failed: {type(error).__name__}: {error}"[:2000]}
+        if isinstance(content, str):
+            return Response(content.encode("utf-8", "replace"), status, media_type="application/xml")
         # Texts may hold half of a surrogate pair, which only ASCII can tell.
-        return Response(await in_thread(_json, found), status, media_type="application/json")
+        return Response(await in_thread(_json, content), status, media_type="application/json")
 
     return handle
 
 
-def _json(found: Any) -> bytes:
-    return json.dumps(found, allow_nan=False).encode()
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode()
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -355,15 +355,15 @@ class _Guard:
 
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host, origin = headers.get(b"host", ""), headers.get(b"origin")
-        wrong = ""
+        fault = ""
         if not is_own(host, self.hosts):
-            wrong = f"The host is {shown(host)}; ask by 'localhost' or an IP address, or start the server with --host NAME."
+            fault = f"The host is {shown(host)}; ask by 'localhost' or an IP address, or start the server with --host NAME."
         elif origin is not None and origin.partition("://")[2] != host:
-            wrong = f"The origin is {shown(origin)}; only the page of this server may ask."
-        if wrong:
+            fault = f"The origin is {shown(origin)}; only the page of this server may ask."
+        if fault:
             from starlette.responses import Response
 
-            refused = Response(_json({"error": wrong}), 403, media_type="application/json")
-            await refused(scope, receive, secured)
+            response = Response(_json({"error": fault}), 403, media_type="application/json")
+            await response(scope, receive, secured)
         else:
             await self.app(scope, receive, secured)

@@ -30,10 +30,10 @@ def filled_page(data: Any) -> str:
     Texts in the data cannot become part of its code: it runs only its own scripts (Content-Security-Policy by hashes).
     """
     styles, scripts = [page_file("page.css")], [page_file("cytoscape.min.js"), page_file("page.js")]
-    allowed = {"script-src": scripts, "style-src": styles}
-    sources = "; ".join(f"{kind} {' '.join(map(_hash, parts))}" for kind, parts in allowed.items())
+    contents = {"script-src": scripts, "style-src": styles}
+    sources = "; ".join(f"{kind} {' '.join(map(_hash, parts))}" for kind, parts in contents.items())
     policy = f"default-src 'none'; {sources}; img-src data: blob:; base-uri 'none'; form-action 'none'"
-    made = page_file("page.html")
+    page = page_file("page.html")
     for old, new in [
         ('<meta charset="utf-8">', f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         ('<link id="__________cytoscape_stylesheet" rel="stylesheet" href="page.css">', _element("style", styles[0])),
@@ -44,10 +44,10 @@ def filled_page(data: Any) -> str:
             f'<script type="application/json" id="data">{_plain(data)}</script>',
         ),
     ]:
-        before, found, behind = made.partition(old)
-        assert found, f"page.html has no {old}"
-        made = before + new + behind
-    return made
+        before, match, behind = page.partition(old)
+        assert match, f"page.html has no {old}"
+        page = before + new + behind
+    return page
 
 
 def _element(name: str, content: str) -> str:

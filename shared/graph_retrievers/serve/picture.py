@@ -119,21 +119,21 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         )
     graph, most = retriever.index.graph, positive("most", most)
     start = perf_counter()
-    with recorded() as found:
+    with recorded() as results:
         hits = retriever.retrieve(question, k)
     seconds = perf_counter() - start
-    rows, first = _drawn(graph, hits, found, most)
+    rows, first = _drawn(graph, hits, results, most)
     drawn = set(rows)
-    every = {row for call in found for row in np.unique(call.nodes).tolist()}
+    every = {row for call in results for row in np.unique(call.nodes).tolist()}
     return {
         "question": question,
         "retriever": retriever.name,
         "seconds": seconds,
         "notes": list(hits.notes),
         "hits": [_hit(graph, hit) for hit in hits],
-        "rounds": _rounds(found, drawn, question),
+        "rounds": _rounds(results, drawn, question),
         "nodes": [named(graph, row) | {"step": first.get(row)} for row in rows],
-        "edges": _edges(graph, rows, hits, found),
+        "edges": _edges(graph, rows, hits, results),
         "left_out": len(every - drawn),
     }
 
@@ -175,10 +175,10 @@ def named(graph: CorpusGraph, row: int) -> dict[str, Any]:
     return {"row": row, "id": node[:_NAME], "name": name, "type": kind[:_NAME]}
 
 
-def _drawn(graph: CorpusGraph, hits: Hits, found: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
+def _drawn(graph: CorpusGraph, hits: Hits, results: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
     """Return the nodes that are drawn, the most important first, and the step that found each first."""
     first: dict[int, int] = {}
-    for call in found:
+    for call in results:
         for row in call.nodes.tolist():
             first.setdefault(row, call.asked.step)
     answer = [graph.row(node) for hit in hits for node in hit.path.nodes]
@@ -186,12 +186,12 @@ def _drawn(graph: CorpusGraph, hits: Hits, found: Sequence[StepResult], most: in
 
 
 def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
-    told = hit.to_dict()
+    values = hit.to_dict()
     rows = [graph.row(node) for node in hit.path.nodes]
-    own = named(graph, rows[-1]) if hit.kind == "node" else {"row": None, "id": "", "name": hit.path.text[:_NAME], "type": ""}
+    head = named(graph, rows[-1]) if hit.kind == "node" else {"row": None, "id": "", "name": hit.path.text[:_NAME], "type": ""}
     return {
-        **own,
-        **{name: told[name] for name in ("operator", "kind")},
+        **head,
+        **{name: values[name] for name in ("operator", "kind")},
         "score": _number(hit.score),
         "similarity": None if hit.similarity is None else _number(hit.similarity),
         "path": hit.path.text[: 4 * _NAME] if len(rows) > 1 else "",
@@ -201,30 +201,30 @@ def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
     }
 
 
-def _rounds(found: Sequence[StepResult], drawn: set[int], question: str) -> list[dict[str, Any]]:
+def _rounds(results: Sequence[StepResult], drawn: set[int], question: str) -> list[dict[str, Any]]:
     """Return the calls of each step."""
     rounds: dict[int, list[dict[str, Any]]] = {}
-    for call in found:
-        asked, scores = call.asked, call.scores
+    for call in results:
+        entry, scores = call.asked, call.scores
         # A stable order: the best first, neighbours as they were found.
         order = np.arange(len(call.nodes)) if scores is None else np.argsort(-np.asarray(scores, np.float64), kind="stable")
-        kept = [place for place in order.tolist() if int(call.nodes[place]) in drawn][:_LISTED]
-        listed = [
+        places = [place for place in order.tolist() if int(call.nodes[place]) in drawn][:_LISTED]
+        best = [
             [
                 int(call.nodes[place]),
                 None if scores is None else _number(scores[place]),
                 None if call.near is None else int(call.near[place]),
             ]
-            for place in kept
+            for place in places
         ]
-        rounds.setdefault(asked.step, []).append(
+        rounds.setdefault(entry.step, []).append(
             {
-                "operator": ", ".join(asked.operators),
+                "operator": ", ".join(entry.operators),
                 "asked": _asked(call, question),
-                "about": asked.nodes,
-                "seconds": asked.seconds,
+                "about": entry.nodes,
+                "seconds": entry.seconds,
                 "count": len(np.unique(call.nodes)),
-                "found": listed,
+                "found": best,
             }
         )
     return [{"step": step, "calls": calls} for step, calls in rounds.items()]
@@ -251,37 +251,37 @@ def _number(score: Any) -> float | None:
     return float(f"{float(score):.6g}") if isfinite(score) else None
 
 
-def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, found: Sequence[StepResult]) -> list[dict[str, Any]]:
+def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, results: Sequence[StepResult]) -> list[dict[str, Any]]:
     """Return the edges that are drawn: those on paths of hits, those walked, and of few nodes all others among them."""
-    drawn: dict[tuple[int, int, str], dict[str, Any]] = {}
-    held = set(rows)
+    edges: dict[tuple[int, int, str], dict[str, Any]] = {}
+    row_set = set(rows)
 
     def draw(source: int, target: int, relation: str, **more: Any) -> None:
-        if source in held and target in held and (len(drawn) < _MOST_EDGES or (source, target, relation) in drawn):
+        if source in row_set and target in row_set and (len(edges) < _MOST_EDGES or (source, target, relation) in edges):
             plain = {"source": source, "target": target, "relation": relation[:_NAME], "step": None, "path": False, "edge": True}
-            told = drawn.setdefault((source, target, relation), plain)
-            told |= {name: value for name, value in more.items() if told[name] in (None, False) or name == "edge"}
+            edge = edges.setdefault((source, target, relation), plain)
+            edge |= {name: value for name, value in more.items() if edge[name] in (None, False) or name == "edge"}
 
     for hit in hits:
         for near, far, relation in hit.path.triples():
             draw(graph.row(near), graph.row(far), relation, path=True)
-        for shared in hit.path.names():
-            draw(graph.row(shared.near), graph.row(shared.far), shared.name, path=True, edge=False)
-    walked: dict[tuple[int, int], int] = {}
-    for call in found:
+        for link in hit.path.names():
+            draw(graph.row(link.near), graph.row(link.far), link.name, path=True, edge=False)
+    step_of: dict[tuple[int, int], int] = {}
+    for call in results:
         if call.near is not None:
             for pair in zip(call.near.tolist(), call.nodes.tolist(), strict=True):
-                if len(walked) < _MOST_EDGES and pair[::-1] not in walked and held.issuperset(pair):
-                    walked.setdefault(pair, call.asked.step)
-    ends = torch.tensor(list(walked), dtype=torch.int64, device=graph.device).reshape(-1, 2)
-    joined = graph.steps_between(ends[:, 0], ends[:, 1])[0].tolist()
-    steps = [(row, step) for row, step in zip(joined, walked.values(), strict=True) if row >= 0]
+                if len(step_of) < _MOST_EDGES and pair[::-1] not in step_of and row_set.issuperset(pair):
+                    step_of.setdefault(pair, call.asked.step)
+    ends = torch.tensor(list(step_of), dtype=torch.int64, device=graph.device).reshape(-1, 2)
+    edge_rows = graph.steps_between(ends[:, 0], ends[:, 1])[0].tolist()
+    steps = [(row, step) for row, step in zip(edge_rows, step_of.values(), strict=True) if row >= 0]
     for (source, target, relation), (_, step) in zip(_ends(graph, [row for row, _ in steps]), steps, strict=True):
         draw(source, target, relation, step=step)
     if len(rows) <= _FEW_NODES:
         for source, target, relation in _ends(graph, graph.edges_within(rows)[:_MOST_EDGES]):
             draw(source, target, relation)
-    return list(drawn.values())
+    return list(edges.values())
 
 
 def _ends(graph: CorpusGraph, rows: Sequence[int]) -> Iterable[tuple[int, int, str]]:

@@ -81,11 +81,11 @@ class _Terms(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         # Stemmers are not made for several threads.
         with self._lock:
-            found = () if word in self._stopwords else tuple(map(self._stem, pairs(word)))
+            terms = () if word in self._stopwords else tuple(map(self._stem, pairs(word)))
             if len(self) >= _MOST_WORDS:
                 self.clear()
-            self[word] = found
-        return found
+            self[word] = terms
+        return terms
 
 
 @lru_cache(maxsize=16)

@@ -74,11 +74,11 @@ class BM25(WordSignal):
 
     def _weights(self, entries: Entries) -> np.ndarray:
         """Return the scores of all occurrences."""
-        size, found = len(self._lengths), np.diff(entries.indptr)
-        distinct = np.unique(found)
+        size, sizes = len(self._lengths), np.diff(entries.indptr)
+        distinct = np.unique(sizes)
         # In the precision of bm25s: idf in single precision, the share of the frequency in double precision.
         idf = np.array([math.log(1 + (size - count + 0.5) / (count + 0.5)) for count in distinct.tolist()], np.float32)
-        weights, norms = idf[np.searchsorted(distinct, found)], self._norms()
+        weights, norms = idf[np.searchsorted(distinct, sizes)], self._norms()
         data = np.empty(len(entries.rows), np.float32)
         # Pieces that stay in the processor's cache.
         for start in range(0, len(data), _ENTRIES_AT_A_TIME):

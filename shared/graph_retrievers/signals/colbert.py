@@ -87,11 +87,11 @@ class ColBERT:
         marks = [] if mark is None or mark == tokenizer.unk_token_id else [mark]
         silent = set() if queries else set(tokenizer.convert_tokens_to_ids(list(string.punctuation))) - {tokenizer.unk_token_id}
         most = (self.query_length if queries else self.document_length) - len(marks)
-        found = list[Tensor]()
+        results = list[Tensor]()
         for start in range(0, len(texts), self.batch_size):
             part = list(texts[start : start + self.batch_size])
-            read = tokenizer(part, truncation=True, max_length=most)["input_ids"]
-            tokens = [[*ids[:1], *marks, *ids[1:]] for ids in read]
+            token_lists = tokenizer(part, truncation=True, max_length=most)["input_ids"]
+            tokens = [[*ids[:1], *marks, *ids[1:]] for ids in token_lists]
             lengths = [len(ids) for ids in tokens]
             longest = self.query_length if queries else max(lengths)
             fill = tokenizer.mask_token_id if queries else tokenizer.pad_token_id or 0
@@ -100,9 +100,9 @@ class ColBERT:
             states = model(input_ids=table, attention_mask=mask.long()).last_hidden_state.float()
             vectors = normalize(self._projected(states), dim=-1).cpu()
             for ids, rows, length in zip(tokens, vectors, lengths, strict=True):
-                kept = range(longest) if queries else [place for place in range(length) if ids[place] not in silent]
-                found.append(rows[list(kept)])
-        return found
+                places = range(longest) if queries else [place for place in range(length) if ids[place] not in silent]
+                results.append(rows[list(places)])
+        return results
 
     def _projected(self, states: Tensor) -> Tensor:
         if self.projection is None:
@@ -150,5 +150,5 @@ class PartVectors:
         if queries:
             return list(self.embedding.embed_queries(list(texts)).unsqueeze(1))
         parts = [self.embedding.split_text(text, self.max_tokens) for text in texts]
-        vectors = np.array(self.embedding.embed_documents([part for each in parts for part in each]), np.float32)
+        vectors = np.array(self.embedding.embed_documents([part for pieces in parts for part in pieces]), np.float32)
         return [torch.from_numpy(vectors[start:stop]) for start, stop in pairwise([0, *accumulate(map(len, parts))])]

@@ -102,17 +102,17 @@ def _parsed(text: str) -> MeaningGraph:
         role: str | None = None
         verb_before = False
         for phrase in phrases:
-            concepts, joined = _concepts(phrase)
-            role = joined or role
+            concepts, link = _concepts(phrase)
+            role = link or role
             if not concepts:
                 continue
             rows = [nodes.setdefault(concept, len(nodes)) for concept, _ in concepts]
             before, head = head, rows[-1]
             verb = concepts[-1][1].startswith("VB")
-            found = [(head, "mod", row) for row in rows[:-1]]
+            triples = [(head, "mod", row) for row in rows[:-1]]
             if before is not None:
-                found.append(_relation(before, subject, head, role, verb, verb_before))
-            relations.update(dict.fromkeys(relation for relation in found if relation[0] != relation[2]))
+                triples.append(_relation(before, subject, head, role, verb, verb_before))
+            relations.update(dict.fromkeys(relation for relation in triples if relation[0] != relation[2]))
             if not verb and (subject is None or (verb_before and role is None)):
                 subject = head
             verb_before, role = verb, None

@@ -115,9 +115,9 @@ class CrossEncoder(RelevanceModel):
         options: dict[str, Any] = {"max_length": self.max_length, "device": self.device, "dtype": "float32"}
         source = self._source if isinstance(self._source, tuple) else CrossEncoder(self._source, **options)._read()
         model = copy.deepcopy(source[0]).to(device=self.device, dtype=torch.float32).requires_grad_(True)
-        made = CrossEncoder((model, source[1]), batch_tokens=self.batch_tokens, **options)
-        made.name = self.name
-        return made
+        encoder = CrossEncoder((model, source[1]), batch_tokens=self.batch_tokens, **options)
+        encoder.name = self.name
+        return encoder
 
     @property
     def module(self) -> torch.nn.Module:
@@ -136,8 +136,8 @@ class CrossEncoder(RelevanceModel):
         if not texts:
             return torch.empty(0, device=self.device)
         with self._lock:
-            encoded = parts.tokenize(queries, texts)
-        inputs = parts.encoder.padded(encoded)
+            encoding = parts.tokenize(queries, texts)
+        inputs = parts.encoder.padded(encoding)
         return parts.model(**inputs).logits[:, 0].float()  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> None:
@@ -162,9 +162,9 @@ class CrossEncoder(RelevanceModel):
             return torch.empty((0, parts.encoder.width), device=self.device)
         # A fast tokenizer keeps its truncation in shared state, so threads take turns.
         with self._lock:
-            encoded = parts.tokenize(queries, texts)
+            encoding = parts.tokenize(queries, texts)
             self.pairs_encoded += len(texts)
-        return parts.encoder(encoded, self.batch_tokens)
+        return parts.encoder(encoding, self.batch_tokens)
 
     @torch.inference_mode()
     def score(self, latent: Tensor) -> Tensor:
@@ -216,10 +216,10 @@ class _Parts:
         self._check(model)
 
     def tokenize(self, queries: Sequence[str], texts: Sequence[str]) -> dict[str, list[list[int]]]:
-        encoded = self.tokenizer(
+        encoding = self.tokenizer(
             list(queries), list(texts), truncation="longest_first", max_length=self._limit, return_attention_mask=False
         )
-        return self.encoder.inputs(encoded)
+        return self.encoder.inputs(encoding)
 
     @torch.inference_mode()
     def _check(self, model: Any) -> None:

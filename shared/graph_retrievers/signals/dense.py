@@ -83,8 +83,8 @@ class DenseIndex(VectorSignal):
         self.covers = choice("covers", covers, ("nodes", "edges"))
         if backend != "exact" and precision != "float32":
             raise InvalidArgumentError(f"An HNSW graph is of vectors of float32, got the dense precision {precision!r}.")
-        prepared = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
-        self._kept, self._scales = self._rounded(prepared)
+        table = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
+        self._kept, self._scales = self._rounded(table)
         self._hnsw = HNSW.of(self._kept.cpu()) if backend == "hnsw" and len(self) else None
 
     def __len__(self) -> int:
@@ -115,10 +115,10 @@ class DenseIndex(VectorSignal):
     def taken(self, rows: Tensor | slice) -> Tensor:
         """Return the vectors of some rows, a slice or a Tensor of shape [n]: Tensor, shape [n, d], float32."""
         # index_select takes a fifth of the time of an index.
-        kept = self._kept[rows] if isinstance(rows, slice) else self._kept.index_select(0, rows)
+        table = self._kept[rows] if isinstance(rows, slice) else self._kept.index_select(0, rows)
         if self._scales is not None:
-            return kept.float() * self._scales[rows].unsqueeze(-1)
-        return kept if kept.dtype == torch.float32 else kept.float()
+            return table.float() * self._scales[rows].unsqueeze(-1)
+        return table if table.dtype == torch.float32 else table.float()
 
     def _rounded(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return vectors as they are stored, and the scale of each row."""
@@ -126,13 +126,13 @@ class DenseIndex(VectorSignal):
             return vectors.bfloat16(), None
         if self.precision == "float32":
             return vectors, None
-        kept, scales = torch.empty(vectors.shape, dtype=torch.int8, device=vectors.device), vectors.new_ones(len(vectors))
+        table, scales = torch.empty(vectors.shape, dtype=torch.int8, device=vectors.device), vectors.new_ones(len(vectors))
         for start in range(0, len(vectors), _TILE):
             tile = vectors[start : start + _TILE]
             largest = tile.abs().amax(1) / 127
             scales[start : start + _TILE] = largest = largest.masked_fill(largest == 0, 1.0)
-            kept[start : start + _TILE] = (tile / largest.unsqueeze(1)).round().to(torch.int8)
-        return kept, scales
+            table[start : start + _TILE] = (tile / largest.unsqueeze(1)).round().to(torch.int8)
+        return table, scales
 
     def _tiles(self) -> Iterator[tuple[int, Tensor]]:
         """Yield the first row of each tile and its vectors; tiles bound the memory of what is computed from them."""
@@ -174,18 +174,18 @@ class DenseIndex(VectorSignal):
 
     def _dots(self, queries: Tensor, rows: slice) -> Tensor:
         """Return dot products with a slice of rows as they come: Tensor, shape [B, n]."""
-        kept = self._kept[rows]
+        table = self._kept[rows]
         if self.precision == "float32":
-            return _product(queries, kept)
-        found = queries.new_empty(len(queries), len(kept))
+            return _product(queries, table)
+        products = queries.new_empty(len(queries), len(table))
         # Read into one small table again and again, which stays in the cache of a processor.
-        size = min(len(kept), _TILE if kept.is_cuda else _MANY)
-        read = torch.empty((size, self.dimension), device=kept.device)
-        for start in range(0, len(kept), max(size, 1)):
+        size = min(len(table), _TILE if table.is_cuda else _MANY)
+        buffer = torch.empty((size, self.dimension), device=table.device)
+        for start in range(0, len(table), max(size, 1)):
             part = slice(start, start + size)
-            vectors = read[: len(kept) - start].copy_(kept[part])
-            found[:, part] = _product(queries, vectors)
-        return found if self._scales is None else found.mul_(self._scales[rows])
+            vectors = buffer[: len(table) - start].copy_(table[part])
+            products[:, part] = _product(queries, vectors)
+        return products if self._scales is None else products.mul_(self._scales[rows])
 
     def cleared(self, products: Tensor, queries: Tensor) -> Tensor:
         """Return :meth:`products` without what is only rounding: exact zeros, and the same for the same vectors; shape [B, N]."""
@@ -200,9 +200,9 @@ class DenseIndex(VectorSignal):
 
         `products` are those of queries with these `lengths`, shape [B].
         """
-        found = products[batch, self._firsts.take(rows)]
-        found[np.abs(found) <= (self._rounding.item() * lengths).take(batch)] = 0.0
-        return found
+        values = products[batch, self._firsts.take(rows)]
+        values[np.abs(values) <= (self._rounding.item() * lengths).take(batch)] = 0.0
+        return values
 
     @cached_property
     def _firsts(self) -> np.ndarray:
@@ -224,12 +224,12 @@ class DenseIndex(VectorSignal):
             sums += self._scales.view(torch.int32).long() * weights[0]
         groups, rows = sums.unique(return_inverse=True)[1], torch.arange(len(sums), device=sums.device)
         first = torch.full_like(rows, len(rows)).scatter_reduce_(0, groups, rows, "amin")[groups]
-        repeated = (first != rows).nonzero().flatten()
-        first = first[repeated]
-        same = (self._kept[repeated] == self._kept[first]).all(1)
+        copies = (first != rows).nonzero().flatten()
+        first = first[copies]
+        same = (self._kept[copies] == self._kept[first]).all(1)
         if self._scales is not None:
-            same &= self._scales[repeated] == self._scales[first]
-        return repeated[same], first[same]
+            same &= self._scales[copies] == self._scales[first]
+        return copies[same], first[same]
 
     def _slack(self, queries: Tensor) -> Tensor:
         """Return how much dot products may differ by rounding: Tensor, shape [B, 1]."""
@@ -262,8 +262,8 @@ class DenseIndex(VectorSignal):
         return _ranked(*_grouped_top_k(scores, min(k, len(self)), slack), slack)
 
     def _search_exact(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        if allowed is None and (found := self._search_faiss(queries, k)) is not None:
-            return found
+        if allowed is None and (result := self._search_faiss(queries, k)) is not None:
+            return result
         slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
@@ -294,11 +294,11 @@ class DenseIndex(VectorSignal):
         if not few or self._kept.device.type != "cpu" or self.precision != "float32" or (faiss := faiss_or_none()) is None:
             return None
         slack = self._slack(queries)
-        found, places = faiss.knn(queries.numpy(), self._kept.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)
-        if bool((found[:, -1] >= found[:, k - 1] - slack[:, 0].numpy()).any()):
+        products, places = faiss.knn(queries.numpy(), self._kept.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)
+        if bool((products[:, -1] >= products[:, k - 1] - slack[:, 0].numpy()).any()):
             return None
         rows, order = torch.sort(torch.from_numpy(places), dim=1)
-        scores = torch.from_numpy(found).gather(1, order)
+        scores = torch.from_numpy(products).gather(1, order)
         values, columns = top_k(scores, k, slack)
         return falling(zeroed(values, slack)), rows.gather(1, columns)
 
@@ -309,7 +309,7 @@ class DenseIndex(VectorSignal):
         rank k than it returned, are searched exactly.
         """
         scores, rows = (part.to(queries.device) for part in graph.search(queries.cpu().float(), k))
-        found, lowest = (rows >= 0).sum(1), scores.masked_fill(rows < 0, torch.inf).amin(1)
+        counts, lowest = (rows >= 0).sum(1), scores.masked_fill(rows < 0, torch.inf).amin(1)
         outside = graph.outside.to(queries.device)
         scores = torch.cat([scores, queries @ self.taken(outside).T], 1)
         rows, order = torch.sort(torch.cat([rows, outside.expand(len(queries), -1)], 1), dim=1)
@@ -318,7 +318,7 @@ class DenseIndex(VectorSignal):
         if values.shape[1] < k:
             return self._search_exact(queries, k)
         values, rows = falling(zeroed(values, slack)), rows.gather(1, columns)
-        short = (found < graph.held) & ((found < k) | (lowest >= values[:, -1] - slack[:, 0]))
+        short = (counts < graph.held) & ((counts < k) | (lowest >= values[:, -1] - slack[:, 0]))
         if bool(short.any()):
             values[short], rows[short] = self._search_exact(queries[short], k)
         return values, rows
@@ -337,44 +337,44 @@ class DenseIndex(VectorSignal):
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
-        kept, scales = tensors["vectors"], tensors.get("scales")
-        like = cls(torch.zeros(0, kept.shape[-1]), **settings)
+        table, scales = tensors["vectors"], tensors.get("scales")
+        like = cls(torch.zeros(0, table.shape[-1]), **settings)
         if like.precision == "float32":
-            kept = like.prepared(check_vectors(kept))
-        whole = scales is None if like._scales is None else scales is not None and scales.shape == kept.shape[:1]
+            table = like.prepared(check_vectors(table))
+        whole = scales is None if like._scales is None else scales is not None and scales.shape == table.shape[:1]
         if scales is not None and (scales.dtype != torch.float32 or not bool(((scales > 0) & (127 * scales < LARGEST)).all())):
             raise InvalidArgumentError("The scales of the vectors are not float32 numbers above 0.")
-        if kept.dim() != 2 or kept.dtype != like._kept.dtype or not whole:
+        if table.dim() != 2 or table.dtype != like._kept.dtype or not whole:
             raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
-        graph = HNSW.restore(tensors, kept) if like.backend == "hnsw" and len(kept) else None
-        return like._with(kept, scales, graph, device or torch.device("cpu"))
+        graph = HNSW.restore(tensors, table) if like.backend == "hnsw" and len(table) else None
+        return like._with(table, scales, graph, device or torch.device("cpu"))
 
     def _with(
-        self, kept: Tensor, scales: Tensor | None, hnsw: HNSW | None = None, device: torch.device | None = None
+        self, table: Tensor, scales: Tensor | None, hnsw: HNSW | None = None, device: torch.device | None = None
     ) -> DenseIndex:
         """Return a signal with the same settings and vectors as they are stored, by default on the same device."""
-        made = object.__new__(DenseIndex)
-        made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
-        made._kept, made._scales = kept.to(device), None if scales is None else scales.to(device)
-        made._hnsw = hnsw
-        return made
+        signal = object.__new__(DenseIndex)
+        signal.metric, signal.backend, signal.covers, signal.precision = self.metric, self.backend, self.covers, self.precision
+        signal._kept, signal._scales = table.to(device), None if scales is None else scales.to(device)
+        signal._hnsw = hnsw
+        return signal
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
         return self._with(self._kept, self._scales, self._hnsw, device)
 
-    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
+    def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
-        new = (kept < 0).nonzero().flatten()
+        new = (old_rows < 0).nonzero().flatten()
         # Stretches of rows that follow one another are copied at once; a new row is filled afterwards.
-        starts = [0, *((kept.diff() != 1) | (kept[1:] <= 0)).nonzero().flatten().add(1).tolist()]
+        starts = [0, *((old_rows.diff() != 1) | (old_rows[1:] <= 0)).nonzero().flatten().add(1).tolist()]
 
         def copied(values: Tensor) -> Tensor:
             if not len(self):
-                return values.new_zeros(len(kept), *values.shape[1:])
-            if len(starts) * 8 > len(kept):
-                return values[kept.clamp(min=0)]
-            places = zip(kept[starts].clamp(min=0).tolist(), [*starts[1:], len(kept)], starts, strict=True)
+                return values.new_zeros(len(old_rows), *values.shape[1:])
+            if len(starts) * 8 > len(old_rows):
+                return values[old_rows.clamp(min=0)]
+            places = zip(old_rows[starts].clamp(min=0).tolist(), [*starts[1:], len(old_rows)], starts, strict=True)
             parts = [values[row : row + stop - start] for row, stop, start in places]
             if values.device.type != "cpu" or values.dtype == torch.bfloat16:
                 return torch.cat(parts)
@@ -383,12 +383,12 @@ class DenseIndex(VectorSignal):
 
         vectors, scales = copied(self._kept), None if self._scales is None else copied(self._scales)
         if new.numel():
-            found = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
-            vectors[new], added = self._rounded(self.prepared(found).to(vectors.device))
-            if scales is not None and added is not None:
-                scales[new] = added
-        graph = None if self._hnsw is None else self._hnsw.followed(kept.cpu())
-        if self.backend == "hnsw" and graph is None and len(kept):
+            new_vectors = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
+            vectors[new], new_scales = self._rounded(self.prepared(new_vectors).to(vectors.device))
+            if scales is not None and new_scales is not None:
+                scales[new] = new_scales
+        graph = None if self._hnsw is None else self._hnsw.followed(old_rows.cpu())
+        if self.backend == "hnsw" and graph is None and len(old_rows):
             graph = HNSW.of(vectors.cpu())
         return self._with(vectors, scales, graph)
 
@@ -426,9 +426,9 @@ def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tenso
         columns = top_k(scores, k, slack)[1]
         return scores.gather(1, columns), columns
     body, tail = scores[:, : groups * _GROUP], scores[:, groups * _GROUP :]
-    chosen = top_k(body.reshape(scores.shape[0], groups, _GROUP).amax(2), k, slack)[1]
-    chosen = torch.sort(chosen, dim=1).values
-    columns = (chosen.unsqueeze(2) * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
+    best = top_k(body.reshape(scores.shape[0], groups, _GROUP).amax(2), k, slack)[1]
+    best = torch.sort(best, dim=1).values
+    columns = (best.unsqueeze(2) * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
     rest = torch.arange(groups * _GROUP, size, device=scores.device).expand(scores.shape[0], -1)
     columns = torch.cat([columns, rest], 1)
     columns = columns.gather(1, top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k, slack)[1])

@@ -74,8 +74,8 @@ def model_name(model: Any) -> str:
     """
     if model is None:
         return ""
-    named = (getattr(model, attribute, None) for attribute in ("name", "model"))
-    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+    names = (getattr(model, attribute, None) for attribute in ("name", "model"))
+    return next((name for name in names if isinstance(name, str) and name), type(model).__name__)
 
 
 def described_model(model: Any) -> tuple[Any, int | None, str]:
@@ -85,11 +85,11 @@ def described_model(model: Any) -> tuple[Any, int | None, str]:
     (None, None, '')
     """
     # The names in sentence-transformers, LangChain's wrapper of it, and this package.
-    held = getattr(model, "client", None) or getattr(model, "_client", None) or model
-    limit = getattr(held, "max_length", None) or getattr(held, "max_seq_length", None)
-    precision, name = getattr(held, "precision", ""), model_name(model)
-    named = f"{name} in {precision}" if isinstance(precision, str) and precision else name
-    return held, limit if isinstance(limit, int) else None, named
+    inner = getattr(model, "client", None) or getattr(model, "_client", None) or model
+    limit = getattr(inner, "max_length", None) or getattr(inner, "max_seq_length", None)
+    precision, name = getattr(inner, "precision", ""), model_name(model)
+    label = f"{name} in {precision}" if isinstance(precision, str) and precision else name
+    return inner, limit if isinstance(limit, int) else None, label
 
 
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
@@ -101,19 +101,19 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     queries in another way. Where ``embed_query`` is not implemented, ``aembed_query`` is awaited. A call that fails with an error
     that passes is made again, as for documents. Raises InvalidArgumentError if a text is not valid Unicode.
     """
-    distinct, known = _distinct(texts), _answers(model)
-    new = [text for text in distinct if text not in known]
+    distinct, answers = _distinct(texts), _answers(model)
+    new = [text for text in distinct if text not in answers]
     embed = _of_lists(model)
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
             return _counted(model, embed(part), len(part), width, name)
-        with _refused(known, part[0]):
+        with _refused(answers, part[0]):
             return _row(model, part[0], call_model(model, "embed_query", part[0]), width, name)
 
     if len(new) == 1:
         # Alone it is a request, however many texts the model takes in one.
-        (known[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, shown_model(model))(partial(ask, new))
+        (answers[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, shown_model(model))(partial(ask, new))
     elif new:
         requests = requests_for(model)
         if embed is None:
@@ -121,8 +121,8 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
         elif not hosted(model):
             requests = requests._replace(batch_size=len(new), max_concurrency=1)
         for places, vectors in send(ask, new, requests, shown_model(model)):
-            known.update(zip((new[place] for place in places), vectors, strict=True))
-    return _table([known[text] for text in distinct], distinct, texts, width, name)
+            answers.update(zip((new[place] for place in places), vectors, strict=True))
+    return _table([answers[text] for text in distinct], distinct, texts, width, name)
 
 
 async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
@@ -132,8 +132,8 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     """
     if not awaits_queries(model):
         return await asyncio.to_thread(embed_queries, model, texts, width, name)
-    distinct, known = _distinct(texts), _answers(model)
-    new = [text for text in distinct if text not in known]
+    distinct, answers = _distinct(texts), _answers(model)
+    new = [text for text in distinct if text not in answers]
     requests, inner = requests_for(model), _inner(model)
     retries = Retries(requests.max_retries, shown_model(model))
 
@@ -147,23 +147,23 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
             raise _cancelled(model) from error
 
     async def ask(text: str) -> None:
-        with _refused(known, text):
-            known[text] = _row(model, text, await retries.awaited(partial(embed, text)), width, name)[0]
+        with _refused(answers, text):
+            answers[text] = _row(model, text, await retries.awaited(partial(embed, text)), width, name)[0]
 
-    failed: list[Exception] = []
+    errors: list[Exception] = []
 
     async def settled(text: str) -> None:
         try:
             await ask(text)
         except Exception as error:
-            failed.append(error)
+            errors.append(error)
 
     # Who asks again what failed needs the others, which otherwise are cancelled.
     call = ask if _ANSWERS.get() is None else settled
     await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
-    if failed:
-        raise failed[0]
-    return _table([known[text] for text in distinct], distinct, texts, width, name)
+    if errors:
+        raise errors[0]
+    return _table([answers[text] for text in distinct], distinct, texts, width, name)
 
 
 _ANSWERS: ContextVar[dict[Same, dict[str, Any]] | None] = ContextVar("vectors and errors of queries", default=None)
@@ -190,18 +190,18 @@ def each_query_once() -> Iterator[None]:
 
 def _answers(model: Any) -> dict[str, Any]:
     """Return the vectors and the errors of queries that are known, to which others are added."""
-    kept = _ANSWERS.get()
-    return {} if kept is None else kept.setdefault(Same(model), {})
+    caches = _ANSWERS.get()
+    return {} if caches is None else caches.setdefault(Same(model), {})
 
 
 @contextmanager
-def _refused(known: dict[str, Any], text: str) -> Iterator[None]:
+def _refused(answers: dict[str, Any], text: str) -> Iterator[None]:
     """Keep the error with which a model refuses a query, unless another attempt may help."""
     try:
         yield
     except Exception as error:
         if not is_transient(error):
-            known[text] = error
+            answers[text] = error
         raise
 
 
@@ -242,11 +242,11 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def call_model(model: Any, method: str, given: Any) -> Any:
+def call_model(model: Any, method: str, argument: Any) -> Any:
     """Return what a method of a model returns for a text or a list; one that can only be awaited is awaited."""
     inner = _inner(model)
     try:
-        return called(getattr(inner, method), getattr(inner, f"a{method}", None), given)
+        return called(getattr(inner, method), getattr(inner, f"a{method}", None), argument)
     except (asyncio.CancelledError, CancelledError) as error:
         # What it means is that the task of the caller ends, which it does not.
         raise _cancelled(model) from error
@@ -256,26 +256,26 @@ def _cancelled(model: Any) -> EmbeddingError:
     return EmbeddingError(f"{shown_model(model)} cancelled its own request; see what its client says of time-outs.")
 
 
-def _row(model: Any, text: str, found: Any, width: int | None, name: str) -> Tensor:
+def _row(model: Any, text: str, vector: Any, width: int | None, name: str) -> Tensor:
     """Return the checked vector of a text, as its model gave it: Tensor, shape [1, d]."""
-    if is_missing(found):
-        raise no_vector(model, text, found)
-    return check_vectors(found.detach().cpu().unsqueeze(0) if isinstance(found, Tensor) else [found], 1, width, name)
+    if is_missing(vector):
+        raise no_vector(model, text, vector)
+    return check_vectors(vector.detach().cpu().unsqueeze(0) if isinstance(vector, Tensor) else [vector], 1, width, name)
 
 
-def _table(found: list[Any], distinct: list[str], texts: Sequence[str], width: int | None, name: str) -> Tensor:
+def _table(vectors: list[Any], distinct: list[str], texts: Sequence[str], width: int | None, name: str) -> Tensor:
     """Return the vectors of texts from what is known of the distinct ones; raise the first error."""
-    for vector in found:
+    for vector in vectors:
         if isinstance(vector, Exception):
             raise vector
-        if len(vector) != (wide := len(found[0]) if width is None else width):
+        if len(vector) != (wide := len(vectors[0]) if width is None else width):
             check_vectors(vector.unsqueeze(0), 1, wide, name)
-    if not found:
+    if not vectors:
         return torch.empty((0, width or 0))
     if len(distinct) < len(texts):
         row_of = {text: row for row, text in enumerate(distinct)}
-        found = [found[row_of[text]] for text in texts]
-    return torch.stack(found)
+        vectors = [vectors[row_of[text]] for text in texts]
+    return torch.stack(vectors)
 
 
 def _counted(model: Any, vectors: Any, count: int, width: int | None = None, name: str = "vectors") -> Tensor:
@@ -298,10 +298,10 @@ def is_missing(vector: Any) -> bool:
     return vector is None or (getattr(vector, "ndim", 1) > 0 and hasattr(vector, "__len__") and not len(vector))
 
 
-def no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
-    """Return the error for a query for which a model gave no vector, but `found`."""
-    told = f"{shown_model(model)} gave {shown(found)} for the query {shown(text)}"
-    return InvalidVectorError(f"{told}; expected one vector, a list of numbers. See that the model answers.")
+def no_vector(model: Any, text: str, answer: Any) -> InvalidVectorError:
+    """Return the error for a query for which a model gave no vector, but this `answer`."""
+    message = f"{shown_model(model)} gave {shown(answer)} for the query {shown(text)}"
+    return InvalidVectorError(f"{message}; expected one vector, a list of numbers. See that the model answers.")
 
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False, told: bool = True) -> Tensor:

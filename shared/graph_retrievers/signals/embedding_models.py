@@ -44,20 +44,20 @@ class _Adapted:
     name: str
 
     def embed_query(self, text: str) -> Any:
-        found = self.query([text])
+        vectors = self.query([text])
         try:
-            (vector,) = found
+            (vector,) = vectors
         except (TypeError, ValueError) as error:
-            raise no_vector(self, text, found) from error
+            raise no_vector(self, text, vectors) from error
         if is_missing(vector):
             raise no_vector(self, text, vector)
         return vector
 
     def embed_queries(self, texts: list[str]) -> Any:
-        found = self.query(texts) if len(texts) > 1 else ()
-        whole = hasattr(found, "__len__") and len(found) == len(texts) and not any(map(is_missing, found))
+        vectors = self.query(texts) if len(texts) > 1 else ()
+        whole = hasattr(vectors, "__len__") and len(vectors) == len(texts) and not any(map(is_missing, vectors))
         # One by one, an error names the text that has no vector.
-        return found if whole else [self.embed_query(text) for text in texts]
+        return vectors if whole else [self.embed_query(text) for text in texts]
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,15 @@ class HostedEmbedding(EmbeddingWrapper):
     ) -> None:
         self.model: Embedding = as_embedding(model)
         # The settings of one that is wrapped again stay.
-        known = given_requests(self.model) or requests_of(library_model(self.model), hosted=True)
+        defaults = given_requests(self.model) or requests_of(library_model(self.model), hosted=True)
         self.cache: bool | str | Path | None = cache
         if cache is None and isinstance(self.model, HostedEmbedding):
             self.cache = self.model.cache
         self.requests: Requests = Requests(
-            known.batch_size if batch_size is None else positive("batch_size", batch_size),
-            known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
-            known.max_retries if max_retries is None else positive("max_retries", max_retries, least=0),
-            known.questions if max_concurrency is None else max_concurrency,
+            defaults.batch_size if batch_size is None else positive("batch_size", batch_size),
+            defaults.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
+            defaults.max_retries if max_retries is None else positive("max_retries", max_retries, least=0),
+            defaults.questions if max_concurrency is None else max_concurrency,
         )
         if cache is not None and not isinstance(cache, bool):
             as_path("cache", cache)
@@ -185,8 +185,8 @@ class HostedEmbedding(EmbeddingWrapper):
         """Return an attribute of the model: its asynchronous methods, its metric, and so on."""
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self.model, name)
-        return partial(embed_queries, self) if name == "embed_queries" else found
+        value = getattr(self.model, name)
+        return partial(embed_queries, self) if name == "embed_queries" else value
 
     def __repr__(self) -> str:
         """Return the name and the settings of requests."""
@@ -204,25 +204,25 @@ class CachedEmbedding(EmbeddingWrapper, BatchedEmbedding):
 
     def embed_documents(self, texts: list[str]) -> Tensor:
         """Return the vectors of texts: Tensor, shape [n, d], float32."""
-        made: dict[int, Tensor] = {}
+        by_row: dict[int, Tensor] = {}
         for rows, vectors in self.batches(texts):
-            made |= zip(rows, vectors, strict=True)
-        return torch.stack([made[row] for row in range(len(texts))]) if texts else torch.empty((0, 0))
+            by_row |= zip(rows, vectors, strict=True)
+        return torch.stack([by_row[row] for row in range(len(texts))]) if texts else torch.empty((0, 0))
 
     def batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         """Yield the numbers of some texts and their vectors, [b, d]: those that are known first, then as they are embedded."""
-        found = [self._vectors.get(text) for text in texts]
-        known = {row: vector for row, vector in enumerate(found) if vector is not None}
-        missing: dict[str, list[int]] = {}
+        values = [self._vectors.get(text) for text in texts]
+        table = {row: vector for row, vector in enumerate(values) if vector is not None}
+        rows_of: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
-            if row not in known:
-                missing.setdefault(text, []).append(row)
-        if known:
-            yield list(known), torch.stack(list(known.values()))
-        new = list(missing)
+            if row not in table:
+                rows_of.setdefault(text, []).append(row)
+        if table:
+            yield list(table), torch.stack(list(table.values()))
+        new = list(rows_of)
         for numbers, vectors in embedded_batches(self.model, new) if new else ():
             self._vectors |= {new[number]: vector for number, vector in zip(numbers, vectors, strict=True)}
-            places = [(row, place) for place, number in enumerate(numbers) for row in missing[new[number]]]
+            places = [(row, place) for place, number in enumerate(numbers) for row in rows_of[new[number]]]
             yield [row for row, _ in places], vectors[[place for _, place in places]]
         for oldest in list(self._vectors)[: max(0, len(self._vectors) - self.limit)]:
             self._vectors.pop(oldest, None)

@@ -59,15 +59,15 @@ def is_hosted(model: Any) -> bool:
         _LOCAL
     ):
         return False
-    held = {**getattr(model, "__dict__", {}), **(getattr(model, "__pydantic_private__", None) or {})}
-    if any(_computes(value) for value in held.values()):
+    values = {**getattr(model, "__dict__", {}), **(getattr(model, "__pydantic_private__", None) or {})}
+    if any(_computes(value) for value in values.values()):
         return False
     methods = (getattr(kind, name, None) for name in ("aembed_documents", "_aget_text_embedding", "_aget_text_embeddings"))
     if any(method is not None and not f"{method.__module__}.".startswith(_LOCAL) for method in methods):
         return True
     return any(
         (name.endswith(_SERVICE) and value is not None) or (isinstance(value, str) and value.startswith(("http://", "https://")))
-        for name, value in held.items()
+        for name, value in values.items()
     )
 
 
@@ -82,17 +82,17 @@ def requests_of(model: Any, hosted: bool) -> Requests:
     LangChain) or ``batch_size``, else 32. A hosted model gets 8 requests at a time, or the number that it names as ``num_workers``
     (LlamaIndex) or ``max_concurrent_requests``; any other gets one. Questions keep to a number that the model names.
     """
-    named = _number(model, "num_workers", "max_concurrent_requests")
+    workers = _number(model, "num_workers", "max_concurrent_requests")
     return Requests(
         _number(model, "embed_batch_size", "chunk_size", "batch_size") or _TEXTS,
-        (named or _AT_A_TIME) if hosted else 1,
-        questions=named,
+        (workers or _AT_A_TIME) if hosted else 1,
+        questions=workers,
     )
 
 
 def _number(model: Any, *names: str) -> int | None:
-    found = (getattr(model, name, None) for name in names)
-    return next((value for value in found if isinstance(value, int) and not isinstance(value, bool) and value > 0), None)
+    values = (getattr(model, name, None) for name in names)
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0), None)
 
 
 def send(

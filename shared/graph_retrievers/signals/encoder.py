@@ -55,29 +55,29 @@ class Encoder:
         if self.packed is not None:
             self._model = None
 
-    def inputs(self, encoded: Any) -> dict[str, list[list[int]]]:
+    def inputs(self, encoding: Any) -> dict[str, list[list[int]]]:
         """Return the lists of a tokenizer's output that the model accepts."""
-        return {key: encoded[key] for key in self._keys if key in encoded}
+        return {key: encoding[key] for key in self._keys if key in encoding}
 
-    def __call__(self, encoded: dict[str, list[list[int]]], budget: int) -> Tensor:
+    def __call__(self, encoding: dict[str, list[list[int]]], budget: int) -> Tensor:
         """Return the pooled state of each row: Tensor, shape [n, d], float32, on the model's device; see :meth:`batches`."""
-        pooled = torch.empty((len(encoded["input_ids"]), self.width), device=self.device)
-        for rows, states in self.batches(encoded, budget):
+        pooled = torch.empty((len(encoding["input_ids"]), self.width), device=self.device)
+        for rows, states in self.batches(encoding, budget):
             pooled[rows] = states
         return pooled
 
-    def batches(self, encoded: dict[str, list[list[int]]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
+    def batches(self, encoding: dict[str, list[list[int]]], budget: int) -> Iterator[tuple[list[int], Tensor]]:
         """Yield row numbers and their pooled states, [b, d], longest rows first, of at most `budget` tokens when padded."""
 
         @torch.inference_mode()
         def states(rows: list[int]) -> tuple[list[int], Tensor]:
-            batch = {key: [values[i] for i in rows] for key, values in encoded.items()}
+            batch = {key: [values[i] for i in rows] for key, values in encoding.items()}
             if self.packed is not None:
                 return rows, self.packed(batch["input_ids"], batch.get("token_type_ids"))
             inputs = self.padded(batch)
             return rows, self._pooled(self._model(**inputs).last_hidden_state, inputs["attention_mask"])
 
-        parts = list(_buckets([len(ids) for ids in encoded["input_ids"]], budget))
+        parts = list(_buckets([len(ids) for ids in encoding["input_ids"]], budget))
         if self.packed is not None and self.device.type == "cpu":
             yield from _side_by_side(states, parts)
         else:
@@ -121,42 +121,42 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     if workers < 2:
         yield from map(work, items)
         return
-    started = threading.Barrier(workers + 1)
+    barrier = threading.Barrier(workers + 1)
 
     def start() -> None:
         # Torch gives a thread its number at its first use, and then keeps what it is told.
         torch.get_num_threads()
         torch.set_num_threads(1)
-        started.wait()
+        barrier.wait()
 
     pool = ThreadPoolExecutor(workers, "encoder", initializer=start)
-    found: list[Future[R]] = []
+    futures: list[Future[R]] = []
     try:
         try:
-            found += [pool.submit(work, item) for item in items]
-            started.wait()
+            futures += [pool.submit(work, item) for item in items]
+            barrier.wait()
         except BaseException:
             # Lets go of workers where not all could be started; afterwards, it would break those that are leaving the barrier.
-            started.abort()
+            barrier.abort()
             raise
         # What the workers were told counts for new threads of the process too.
         torch.set_num_threads(count)
-        for future in found:
+        for future in futures:
             yield future.result()
     finally:
-        for future in found:
+        for future in futures:
             future.cancel()
         pool.shutdown()
 
 
 def named_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
     """Return the dtype with a name, None for None; InvalidArgumentError if the encoder cannot run in it on a device."""
-    found = _DTYPES.get(str(dtype).removeprefix("torch."))
-    if dtype is not None and (found is None or (device.type == "cpu" and found == torch.float16)):
+    result = _DTYPES.get(str(dtype).removeprefix("torch."))
+    if dtype is not None and (result is None or (device.type == "cpu" and result == torch.float16)):
         raise InvalidArgumentError(
             f"dtype {shown(dtype)} cannot be used on {device}; pass 'float32' or 'bfloat16' (on a GPU also 'float16')."
         )
-    return found
+    return result
 
 
 def fast_bfloat16(device: torch.device) -> bool:

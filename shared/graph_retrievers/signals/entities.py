@@ -67,8 +67,8 @@ class _Spacy:
         self.pipeline = pipeline
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
-        read = self.pipeline.pipe(list(texts), batch_size=_TEXTS)
-        return [_distinct(span.text for span in document.ents if span.label_ not in _LEFT_OUT) for document in read]
+        documents = self.pipeline.pipe(list(texts), batch_size=_TEXTS)
+        return [_distinct(span.text for span in document.ents if span.label_ not in _LEFT_OUT) for document in documents]
 
 
 class _GLiNER:
@@ -78,8 +78,8 @@ class _GLiNER:
         self.model = model
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
-        found = (self.model.predict_entities(text, list(_LABELS), threshold=_THRESHOLD) for text in texts)
-        return [_distinct(entity["text"] for entity in entities) for entities in found]
+        lists = (self.model.predict_entities(text, list(_LABELS), threshold=_THRESHOLD) for text in texts)
+        return [_distinct(entity["text"] for entity in entities) for entities in lists]
 
 
 class _Called:

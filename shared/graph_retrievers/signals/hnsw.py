@@ -72,9 +72,9 @@ class HNSW:
     """
 
     def __init__(self, graph: Any, rows: Tensor, count: int, repeated: Tensor | None = None, recall: float = 1.0) -> None:
-        absent = torch.ones(count, dtype=torch.bool)
-        absent[rows[rows >= 0]] = False
-        self._graph, self._rows, self.outside = graph, rows, absent.nonzero().flatten()
+        mask = torch.ones(count, dtype=torch.bool)
+        mask[rows[rows >= 0]] = False
+        self._graph, self._rows, self.outside = graph, rows, mask.nonzero().flatten()
         self._repeated = self.outside if repeated is None else repeated
         self.held, self.recall = count - len(self.outside), recall
 
@@ -85,21 +85,21 @@ class HNSW:
         threads = faiss.omp_get_max_threads()
         # Several threads would make another graph each time.
         faiss.omp_set_num_threads(1)
-        held = vectors[rows]
+        table = vectors[rows]
         try:
-            graph.add(held.numpy())
+            graph.add(table.numpy())
         finally:
             faiss.omp_set_num_threads(threads)
-        made = cls(graph, rows, len(vectors))
-        made.recall = made._measured(held)
-        return made
+        result = cls(graph, rows, len(vectors))
+        result.recall = result._measured(table)
+        return result
 
     def _measured(self, vectors: Tensor) -> float:
         """Return the share of the nearest vectors that a search finds, from a sample."""
         sample, k = vectors[:: max(1, len(vectors) // _SAMPLE)][:_SAMPLE], min(_NEAREST, len(vectors))
         least = torch.cat([torch.topk(part @ vectors.T, k).values[:, -1:] for part in sample.split(_AT_A_TIME)])
-        found = torch.topk(self.search(sample, k)[0], k).values
-        return float((found >= least - 1e-6).float().mean())
+        values = torch.topk(self.search(sample, k)[0], k).values
+        return float((values >= least - 1e-6).float().mean())
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return dot products and rows near each query: Tensor, shape [B, K], K >= k if there are enough.
@@ -108,20 +108,20 @@ class HNSW:
         """
         reach = min(k + 16 + min(len(self._rows) - self.held, k), len(self._rows))
         settings = import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHING, 2 * reach))
-        scores, found = (torch.from_numpy(part) for part in self._graph.search(queries.numpy(), reach, params=settings))
-        rows = torch.where(found >= 0, self._rows[found.clamp(min=0)], -1)
+        scores, places = (torch.from_numpy(part) for part in self._graph.search(queries.numpy(), reach, params=settings))
+        rows = torch.where(places >= 0, self._rows[places.clamp(min=0)], -1)
         return scores.masked_fill(rows < 0, -torch.inf), rows
 
-    def followed(self, kept: Tensor) -> HNSW | None:
-        """Return the graph of changed rows, where `kept` has the current row of each, -1 if new; None if too many changed."""
+    def followed(self, old_rows: Tensor) -> HNSW | None:
+        """Return the graph of changed rows, where `old_rows` has the current row of each, -1 if new; None if too many changed."""
         place = torch.full((len(self._rows) + len(self.outside),), -1)
         # Of several rows with one content, the first has its vector.
-        old = (kept >= 0).nonzero().flatten().flip(0)
-        place[kept[old]] = old
+        old = (old_rows >= 0).nonzero().flatten().flip(0)
+        place[old_rows[old]] = old
         rows, repeated = torch.where(self._rows >= 0, place[self._rows.clamp(min=0)], -1), place[self._repeated]
-        made = HNSW(self._graph, rows, len(kept), repeated[repeated >= 0], self.recall)
-        changed = len(made.outside) - len(made._repeated) + int((made._rows < 0).sum())
-        return made if changed <= _CHANGED * len(kept) else None
+        result = HNSW(self._graph, rows, len(old_rows), repeated[repeated >= 0], self.recall)
+        count = len(result.outside) - len(result._repeated) + int((result._rows < 0).sum())
+        return result if count <= _CHANGED * len(old_rows) else None
 
     def state(self) -> dict[str, Tensor]:
         """Return the links, the row of each vector, and the vectors without one."""
@@ -160,9 +160,9 @@ class HNSW:
             fits = bool(((neighbors < 0) | (levels[neighbors.clamp(min=0).long()] > level)).all())
         if not fits or int(levels[int(entry)]) != int(levels.max()):
             raise InvalidArgumentError(_UNFIT)
-        held = torch.empty(count, vectors.shape[1])
-        held[rows >= 0], held[rows < 0] = vectors[real], gone
-        faiss.downcast_index(graph.storage).add(held.numpy())
+        table = torch.empty(count, vectors.shape[1])
+        table[rows >= 0], table[rows < 0] = vectors[real], gone
+        faiss.downcast_index(graph.storage).add(table.numpy())
         graph.ntotal, graph.hnsw.entry_point, graph.hnsw.max_level = count, int(entry), int(levels.max()) - 1
         for name, values in (("levels", levels.int()), ("neighbors", neighbors.int())):
             faiss.copy_array_to_vector(values.numpy(), getattr(graph.hnsw, name))

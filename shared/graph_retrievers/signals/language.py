@@ -58,8 +58,8 @@ def as_language_model(model: Any) -> LanguageModel:
     """
     labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
-    asked = [model, *(getattr(model, key, None) for key in ("invoke", "complete", "__call__"))]
-    if any(map(inspect.iscoroutinefunction, asked)):
+    functions = [model, *(getattr(model, key, None) for key in ("invoke", "complete", "__call__"))]
+    if any(map(inspect.iscoroutinefunction, functions)):
         raise InvalidArgumentError(
             f"{shown(model)} is asynchronous, and language models are asked from threads here; pass a function that waits for the "
             "answer, such as lambda prompt: asyncio.run(ask(prompt))."
@@ -87,15 +87,15 @@ def optional_language_model(model: Any) -> LanguageModel | None:
 def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
     if schema is None or not hasattr(model, "with_structured_output"):
         return _text(_invoked(model, prompt))
-    titled = {"title": "Answer", "description": "The answer.", **schema}
+    named_schema = {"title": "Answer", "description": "The answer.", **schema}
     try:
-        bound = model.with_structured_output(titled, include_raw=True)
+        bound = model.with_structured_output(named_schema, include_raw=True)
     except (NotImplementedError, AttributeError):
         # Some chat models do not support structured output; the prompt states the schema too.
         return _text(_invoked(model, prompt))
     answer = _invoked(bound, prompt)
-    parsed = answer.get("parsed")
-    return _text(answer.get("raw")) if parsed is None else json.dumps(parsed)
+    value = answer.get("parsed")
+    return _text(answer.get("raw")) if value is None else json.dumps(value)
 
 
 def _invoked(model: Any, prompt: str) -> Any:
@@ -154,17 +154,17 @@ def complete_json(
     >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
     {'year': 1801}
     """
-    stated = check_schema(schema)
+    schema_text = check_schema(schema)
     port = as_language_model(model)
-    task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
-    asked, fault = task, ""
+    task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{schema_text}"
+    text, fault = task, ""
     for _ in range(positive("attempts", attempts)):
-        answer = complete_text(port, asked, schema)
+        answer = complete_text(port, text, schema)
         value, fault = _read_answer(answer, schema)
         fault = fault or (check(value) if check is not None else "")
         if not fault:
             return value
-        asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
+        text = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
     raise LanguageModelError(
         f"No answer of the language model satisfied the schema in {attempts} attempts; of the last, {fault}. It began "
         f"{answer[:200]!r}. Use a stronger model, or one with structured output."
@@ -250,20 +250,20 @@ def _parse(answer: str, schema: Schema) -> Any:
     if len(answer) > _LONGEST_ANSWER:
         raise ValueError(f"it has {len(answer)} characters, at most {_LONGEST_ANSWER} are read")
     text = answer.strip()
-    fenced = _FENCE.fullmatch(text)
+    fence = _FENCE.fullmatch(text)
 
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is not a JSON number")
 
     try:
-        value = json.loads(fenced.group(1) if fenced else text, parse_constant=constant)
+        value = json.loads(fence.group(1) if fence else text, parse_constant=constant)
     except ValueError:
-        found = _values(text, json.JSONDecoder(parse_constant=constant), "[" if schema.get("type") == "array" else "{")
-        if not found:
+        values = _values(text, json.JSONDecoder(parse_constant=constant), "[" if schema.get("type") == "array" else "{")
+        if not values:
             raise
-        if any(json.dumps(other) != json.dumps(found[0]) for other in found[1:]):
-            raise ValueError(f"it holds {len(found)} JSON values that differ") from None
-        value = found[0]
+        if any(json.dumps(other) != json.dumps(values[0]) for other in values[1:]):
+            raise ValueError(f"it holds {len(values)} JSON values that differ") from None
+        value = values[0]
     # A number that is too large for a float, such as 1e999, was read as infinite.
     if _SURROGATE.search(json.dumps(value, ensure_ascii=False, allow_nan=False)):
         raise ValueError("it holds half of a surrogate pair")
@@ -274,15 +274,15 @@ def _values(text: str, decoder: json.JSONDecoder, opening: str) -> list[Any]:
     """Return the JSON values in a text behind the model's thoughts; none if a bracket opens what is not JSON."""
     if text.startswith("<think>") and _THOUGHTS not in text:
         return []
-    found, place = list[Any](), text.find(opening, text.find(_THOUGHTS) + 1)
+    values, place = list[Any](), text.find(opening, text.find(_THOUGHTS) + 1)
     while place >= 0:
         try:
             value, end = decoder.raw_decode(text, place)
         except ValueError:
             return []
-        found.append(value)
+        values.append(value)
         place = text.find(opening, end)
-    return found
+    return values
 
 
 def _coerced(value: Any, schema: Any) -> Any:
@@ -302,20 +302,20 @@ def _coerced(value: Any, schema: Any) -> Any:
 def check_schema(schema: Schema) -> str:
     """Return the text of a JSON schema (draft 2020-12); raise InvalidArgumentError if it is not one."""
     try:
-        stated = json.dumps(schema, ensure_ascii=False)
+        text = json.dumps(schema, ensure_ascii=False)
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise InvalidArgumentError(f"This is not a JSON schema: {error.message}, at {error.json_path}.") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{shown(schema)} is not a JSON schema; expected a mapping that JSON holds.") from error
-    return stated
+    return text
 
 
 def _fault(value: Any, schema: Schema) -> str:
     """Return what is wrong with a value, "" if it satisfies the schema."""
     # An empty registry: a schema that refers to another document is an error, not a download.
     try:
-        found = best_match(islice(Draft202012Validator(schema, registry=Registry()).iter_errors(value), _MOST_FAULTS))
+        problem = best_match(islice(Draft202012Validator(schema, registry=Registry()).iter_errors(value), _MOST_FAULTS))
     except Unresolvable as error:
         raise InvalidArgumentError(f"The schema cannot be checked: {error}") from error
-    return "" if found is None else f"at {found.json_path}, {found.message:.300}"
+    return "" if problem is None else f"at {problem.json_path}, {problem.message:.300}"

@@ -138,9 +138,9 @@ class LanguageModelRelevance(RelevanceModel):
         for place, query in enumerate(queries):
             places.setdefault(query, []).append(place)
         latents = torch.empty((len(texts), 1))
-        found = self.encode_lists([(query, [texts[place] for place in own]) for query, own in places.items()])
-        for own, (part, _) in zip(places.values(), found, strict=True):
-            latents[own] = part
+        answers = self.encode_lists([(query, [texts[place] for place in indices]) for query, indices in places.items()])
+        for indices, (part, _) in zip(places.values(), answers, strict=True):
+            latents[indices] = part
         return latents
 
     def score(self, latent: Tensor) -> Tensor:
@@ -152,33 +152,33 @@ class LanguageModelRelevance(RelevanceModel):
         if self.pointwise:
             return self._scored_lists(lists)
         prompts = [self._prompt(query, texts[: self.depth]) for query, texts in lists]
-        graded = self._graded(dict(zip(prompts, (min(len(texts), self.depth) for _, texts in lists), strict=True)))
-        found = []
+        answers = self._graded(dict(zip(prompts, (min(len(texts), self.depth) for _, texts in lists), strict=True)))
+        results = []
         for prompt, (_, texts) in zip(prompts, lists, strict=True):
-            answer, note = graded[prompt], ""
+            answer, note = answers[prompt], ""
             if isinstance(answer, LanguageModelError):
                 note = f"the language model did not grade what was found, which keeps its order: {answer}"
                 self._tell(answer)
                 answer = [0.0] * len(texts)
             grades = answer + [_UNJUDGED] * (len(texts) - len(answer))
-            found.append((torch.tensor(grades, dtype=torch.float32).unsqueeze(1), note))
-        return found
+            results.append((torch.tensor(grades, dtype=torch.float32).unsqueeze(1), note))
+        return results
 
     def _scored_lists(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Tensor, str]]:
         """Return the scores of the texts of each query, each from a call of its own, with a note on those without an answer."""
         prompts = [[self._prompt_of_one(query, text) for text in texts[: self.depth]] for query, texts in lists]
-        scored = self._graded({prompt: 1 for part in prompts for prompt in part})
-        found = []
+        answers = self._graded({prompt: 1 for part in prompts for prompt in part})
+        results = []
         for part, (_, texts) in zip(prompts, lists, strict=True):
-            failed = [scored[prompt] for prompt in part if isinstance(scored[prompt], LanguageModelError)]
+            errors = [answers[prompt] for prompt in part if isinstance(answers[prompt], LanguageModelError)]
             note = ""
-            if failed:
-                note = f"the language model did not score {len(failed)} of {len(part)} passages, which get 0: {failed[0]}"
-                self._tell(failed[0])
-            scores = [0.0 if isinstance(scored[prompt], LanguageModelError) else scored[prompt][0] for prompt in part]
+            if errors:
+                note = f"the language model did not score {len(errors)} of {len(part)} passages, which get 0: {errors[0]}"
+                self._tell(errors[0])
+            scores = [0.0 if isinstance(answers[prompt], LanguageModelError) else answers[prompt][0] for prompt in part]
             scores += [_UNJUDGED] * (len(texts) - len(scores))
-            found.append((torch.tensor(scores, dtype=torch.float32).unsqueeze(1), note))
-        return found
+            results.append((torch.tensor(scores, dtype=torch.float32).unsqueeze(1), note))
+        return results
 
     def _prompt_of_one(self, query: str, text: str) -> str:
         passage = self._cut(text.node if isinstance(text, PathText) else text)
@@ -188,8 +188,8 @@ class LanguageModelRelevance(RelevanceModel):
     def _tell(self, error: LanguageModelError) -> None:
         """Warn once of answers that are missing; notes of hits tell of the others."""
         with self._lock:
-            told, self._told = self._told, True
-        if not told:
+            again, self._told = self._told, True
+        if not again:
             _logger.warning(
                 "%s did not grade what was found, which keeps its order; notes of hits tell of further cases. %s", self.name, error
             )
@@ -197,34 +197,34 @@ class LanguageModelRelevance(RelevanceModel):
     def _graded(self, prompts: Mapping[str, int]) -> dict[str, Any]:
         """Return the grades of the passages of each prompt, or the error; `prompts` has their number."""
         with self._lock:
-            found: dict[str, Any] = {prompt: self._kept[prompt] for prompt in prompts if prompt in self._kept}
-        asked = [prompt for prompt in prompts if prompt not in found]
-        schemas = [_SCORE if self.pointwise else _schema(prompts[prompt]) for prompt in asked]
-        check, read = (None, _score) if self.pointwise else (_fault, _in_order)
-        workers = min(self.workers, max(1, len(asked)))
-        answers = complete_many(_Counted(self), asked, schemas, attempts=self.attempts, check=check, workers=workers)
-        for prompt, answer in zip(asked, answers, strict=True):
-            found[prompt] = grades = answer if isinstance(answer, LanguageModelError) else read(answer)
+            results: dict[str, Any] = {prompt: self._kept[prompt] for prompt in prompts if prompt in self._kept}
+        new = [prompt for prompt in prompts if prompt not in results]
+        schemas = [_SCORE if self.pointwise else _schema(prompts[prompt]) for prompt in new]
+        check, parse = (None, _score) if self.pointwise else (_fault, _in_order)
+        workers = min(self.workers, max(1, len(new)))
+        answers = complete_many(_Counted(self), new, schemas, attempts=self.attempts, check=check, workers=workers)
+        for prompt, answer in zip(new, answers, strict=True):
+            results[prompt] = grades = answer if isinstance(answer, LanguageModelError) else parse(answer)
             if not isinstance(grades, LanguageModelError):
                 with self._lock:
                     self._kept[prompt] = grades
                     while len(self._kept) > _KEPT:
                         del self._kept[next(iter(self._kept))]
-        return found
+        return results
 
     def _prompt(self, query: str, texts: Sequence[str]) -> str:
         """Return what the model reads: each passage once, a line of JSON each, with the id of the one it was reached from."""
-        own = [self._cut(text.node if isinstance(text, PathText) else text) for text in texts]
+        passages = [self._cut(text.node if isinstance(text, PathText) else text) for text in texts]
         ids: dict[str, int] = {}
-        for number, passage in enumerate(own, 1):
+        for number, passage in enumerate(passages, 1):
             ids.setdefault(passage, number)
         lines, beside = [], list[str]()
-        for number, (passage, text) in enumerate(zip(own, texts, strict=True), 1):
+        for number, (passage, text) in enumerate(zip(passages, texts, strict=True), 1):
             line: dict[str, Any] = {"id": number, "text": passage}
             if isinstance(text, PathText):
                 parent = self._cut(text.parent)
                 if parent not in ids:
-                    ids[parent] = len(own) + len(beside) + 1
+                    ids[parent] = len(passages) + len(beside) + 1
                     beside.append(_line({"id": ids[parent], "text": parent}))
                 line |= {"from": ids[parent], "by": _shortened(text.way, _LONGEST_WAY)}
             lines.append(_line(line))

@@ -36,11 +36,11 @@ class MeaningGraph:
     @classmethod
     def of(cls, concepts: Iterable[Any], relations: Iterable[Sequence[Any]]) -> MeaningGraph:
         """Return a graph from lists; relations of missing nodes, as in truncated graphs, are left out."""
-        for name, given in (("concepts", concepts), ("relations", relations)):
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise InvalidArgumentError(f"{name} must be a list, got {shown(given)}.")
+        for name, value in (("concepts", concepts), ("relations", relations)):
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                raise InvalidArgumentError(f"{name} must be a list, got {shown(value)}.")
         labels = tuple(map(str, concepts))
-        found = []
+        triples = []
         for relation in relations:
             try:
                 source, role, target = relation
@@ -50,8 +50,8 @@ class MeaningGraph:
                     f"A relation is {shown(relation)}; expected the number of its source, its role and the number of its target."
                 ) from error
             if 0 <= source < len(labels) and 0 <= target < len(labels):
-                found.append((source, str(role), target))
-        return cls(labels, tuple(found))
+                triples.append((source, str(role), target))
+        return cls(labels, tuple(triples))
 
     def check(self) -> None:
         """Raise InvalidArgumentError if a concept is not a string, or a relation has a missing node."""

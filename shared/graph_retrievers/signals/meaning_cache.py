@@ -111,18 +111,18 @@ class MeaningCache:
     def parse(self, texts: Sequence[str], show_progress: bool = False) -> list[MeaningGraph]:
         """Return the graph of each text."""
         keys = [hashlib.sha256(f"{self.name}\0{text}".encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
-        wanted = dict(zip(keys, texts, strict=True))
-        found = self._known(wanted)
-        missing = [key for key in wanted if key not in found]
+        by_key = dict(zip(keys, texts, strict=True))
+        results = self._known(by_key)
+        missing = [key for key in by_key if key not in results]
         with progress_bar(total=len(missing), desc="parsing", unit="text", disable=not show_progress) as bar:
             for start in range(0, len(missing), _AT_A_TIME):
                 part = missing[start : start + _AT_A_TIME]
-                graphs = self._parsed([wanted[key] for key in part])
+                graphs = self._parsed([by_key[key] for key in part])
                 fresh = {key: graph for key, graph in zip(part, graphs, strict=True) if graph is not None}
                 self._keep(fresh)
-                found |= fresh
+                results |= fresh
                 bar.update(len(part))
-        return [found.get(key, MeaningGraph()) for key in keys]
+        return [results.get(key, MeaningGraph()) for key in keys]
 
     def _parsed(self, texts: list[str]) -> list[MeaningGraph | None]:
         try:
@@ -135,28 +135,28 @@ class MeaningCache:
                 return [graph for text in texts for graph in self._parsed([text])]
             _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
             return [None]
-        listed: list[MeaningGraph | None] = [*graphs] if isinstance(graphs, list) else []
-        sound = [graph for graph in listed if isinstance(graph, MeaningGraph)]
-        if not len(sound) == len(listed) == len(texts):
+        entries: list[MeaningGraph | None] = [*graphs] if isinstance(graphs, list) else []
+        sound = [graph for graph in entries if isinstance(graph, MeaningGraph)]
+        if not len(sound) == len(entries) == len(texts):
             raise InvalidArgumentError(f"{self.name}.parse gave {shown(graphs)}; expected {len(texts)} MeaningGraph objects.")
         for graph in sound:
             graph.check()
-        return listed
+        return entries
 
-    def _known(self, wanted: Mapping[str, str]) -> dict[str, MeaningGraph]:
-        found = {key: self._memory[key] for key in wanted if key in self._memory}
+    def _known(self, texts: Mapping[str, str]) -> dict[str, MeaningGraph]:
+        results = {key: self._memory[key] for key in texts if key in self._memory}
         if self._file is None:
-            return found
+            return results
         with self._database() as database:
-            rows = ((key, database.execute("SELECT graph FROM graphs WHERE key = ?", (key,)).fetchone()) for key in wanted)
-            return found | {key: MeaningGraph.of(*json.loads(row[0])) for key, row in rows if row is not None}
+            rows = ((key, database.execute("SELECT graph FROM graphs WHERE key = ?", (key,)).fetchone()) for key in texts)
+            return results | {key: MeaningGraph.of(*json.loads(row[0])) for key, row in rows if row is not None}
 
     def _keep(self, graphs: Mapping[str, MeaningGraph]) -> None:
-        kept = {key: graph for key, graph in graphs.items() if self._file is None or not graph.concepts}
-        self._memory.update(kept)
+        entries = {key: graph for key, graph in graphs.items() if self._file is None or not graph.concepts}
+        self._memory.update(entries)
         for oldest in list(self._memory)[: max(0, len(self._memory) - _IN_MEMORY)]:
             self._memory.pop(oldest, None)
-        rows = [(key, json.dumps([graph.concepts, graph.relations])) for key, graph in graphs.items() if key not in kept]
+        rows = [(key, json.dumps([graph.concepts, graph.relations])) for key, graph in graphs.items() if key not in entries]
         if not rows:
             return
         with self._database() as database:

@@ -78,15 +78,15 @@ class PenmanParser:
     def __init__(self, graphs: Mapping[str, str] | str | Path, name: str = "penman") -> None:
         _penman()
         if isinstance(graphs, str | Path):
-            found = _read(Path(graphs))
+            pairs = _read(Path(graphs))
         elif isinstance(graphs, Mapping):
-            found = list(graphs.items())
+            pairs = list(graphs.items())
         else:
             raise InvalidArgumentError(f"Expected AMRs by their texts or a file of them, got {shown(graphs)}.")
-        for text, amr in found:
+        for text, amr in pairs:
             if not isinstance(text, str) or not isinstance(amr, str):
                 raise InvalidArgumentError(f"The AMR of {shown(text)} is {shown(amr)}; expected strings.")
-        self.name, self._graphs = name, {" ".join(text.split()): amr for text, amr in reversed(found)}
+        self.name, self._graphs = name, {" ".join(text.split()): amr for text, amr in reversed(pairs)}
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
         """Return the graph of each text."""
@@ -98,8 +98,8 @@ class PenmanParser:
         question = _graph_or_empty(self._graphs.get(text.removeprefix("question: ")))
         if not question.concepts:
             return question
-        moved = ((source + 1, role, target + 1) for source, role, target in question.relations)
-        return MeaningGraph.of(("question", *question.concepts), [(0, "topic", 1), *moved])
+        relations = ((source + 1, role, target + 1) for source, role, target in question.relations)
+        return MeaningGraph.of(("question", *question.concepts), [(0, "topic", 1), *relations])
 
 
 class AmrlibParser:
@@ -142,7 +142,7 @@ class AmrlibParser:
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
         """Return the graph of each text."""
-        return [_graph_or_empty(found) for found in self.model.parse_sents(list(texts), add_metadata=False)]
+        return [_graph_or_empty(amr) for amr in self.model.parse_sents(list(texts), add_metadata=False)]
 
 
 def _graph_or_empty(text: str | None) -> MeaningGraph:
@@ -160,10 +160,10 @@ def _read(file: Path) -> list[tuple[str, str]]:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
     texts = ((re.search(r"^#.*?::snt[^\S\n]++(.*)", block, re.MULTILINE), block) for block in blocks)
     # Other fields of the line come behind the text.
-    found = [(re.split(r"::(?=\w)", text[1])[0].rstrip(), block) for text, block in texts if text is not None]
-    if not found:
+    pairs = [(re.split(r"::(?=\w)", text[1])[0].rstrip(), block) for text, block in texts if text is not None]
+    if not pairs:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")
-    return found
+    return pairs
 
 
 def _penman() -> Any:

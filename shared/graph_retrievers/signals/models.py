@@ -116,13 +116,13 @@ def _compressed(model: Any, query: str, texts: Sequence[str]) -> list[float]:
     kind = getattr(sys.modules.get("langchain_core.documents"), "Document", _Document)
     scores: dict[int, float] = {}
     documents = [kind(page_content=text, metadata={_PLACE: place}) for place, text in enumerate(texts)]
-    for found in _unlimited(model, len(texts)).compress_documents(documents, query):
-        if "relevance_score" not in found.metadata or _PLACE not in found.metadata:
+    for document in _unlimited(model, len(texts)).compress_documents(documents, query):
+        if "relevance_score" not in document.metadata or _PLACE not in document.metadata:
             raise InvalidArgumentError(
                 f"{type(model).__name__} gives documents without a relevance_score in their metadata; pass the model that it "
                 "scores with, or a reranker that writes its scores."
             )
-        scores[found.metadata[_PLACE]] = float(found.metadata["relevance_score"])
+        scores[document.metadata[_PLACE]] = float(document.metadata["relevance_score"])
     if len(scores) < len(texts):
         raise InvalidArgumentError(
             f"{type(model).__name__} gave {len(scores)} scores for {len(texts)} texts; a relevance model scores every text: "
@@ -147,8 +147,8 @@ def _postprocessed(model: Any, query: str, texts: Sequence[str]) -> list[float]:
     nodes = [schema.NodeWithScore(node=schema.TextNode(id_=str(place), text=text), score=0.0) for place, text in enumerate(texts)]
     # A copy shares the weights; the model of the caller keeps its top_n.
     whole = model.model_copy(update={"top_n": len(nodes)}) if hasattr(model, "top_n") else model
-    ranked = whole.postprocess_nodes(nodes, query_bundle=schema.QueryBundle(query))
-    scores = {int(scored.node.node_id): scored.score for scored in ranked}
+    entries = whole.postprocess_nodes(nodes, query_bundle=schema.QueryBundle(query))
+    scores = {int(entry.node.node_id): entry.score for entry in entries}
     if None in scores.values():
         raise InvalidArgumentError(f"{type(model).__name__} returned a node without a score; expected one for each.")
     least = min((0.0, *scores.values()))

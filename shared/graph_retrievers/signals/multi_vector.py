@@ -117,16 +117,16 @@ class MultiVectorIndex(Signal):
         """Return this signal with the encoder of its queries; InvalidArgumentError if it has another name."""
         if _checked(encoder).name != self.encoder_name:
             raise InvalidArgumentError(f"This signal was made with {self.encoder_name!r}, not with {encoder.name!r}.")
-        made = copy(self)
-        made.encoder = encoder
-        return made
+        signal = copy(self)
+        signal.encoder = encoder
+        return signal
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest scores; see :meth:`Signal.search`."""
-        asked = self._asked(queries)
+        tables = self._asked(queries)
         full = self.indptr.diff() > 0
         scores = torch.full((len(queries), len(self)), float("-inf"), device=self.device)
-        for query, vectors in enumerate(asked):
+        for query, vectors in enumerate(tables):
             if len(vectors):
                 scores[query] = self._table(vectors).masked_fill(~full, float("-inf"))
         if allowed is not None:
@@ -162,12 +162,12 @@ class MultiVectorIndex(Signal):
 
     def term_scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the largest product of each vector of the queries with the rows: Tensor, shape [n, T]."""
-        asked = self._asked(queries)
-        scores = torch.zeros(batch.numel(), max(map(len, asked), default=0), device=self.device)
+        tables = self._asked(queries)
+        scores = torch.zeros(batch.numel(), max(map(len, tables), default=0), device=self.device)
         for query in torch.unique(batch).tolist():
             pairs = (batch == query).nonzero().flatten()
             owners, entries = gather_rows(self.indptr, rows[pairs])
-            vectors = asked[query]
+            vectors = tables[query]
             scores[pairs, : len(vectors)] = _largest(self.vectors[entries] @ vectors.T, owners, len(pairs))
         return scores
 
@@ -177,15 +177,15 @@ class MultiVectorIndex(Signal):
             raise MissingSignalError(
                 f"This signal was loaded without its encoder {self.encoder_name!r}; pass signals={{name: signal.with_encoder(e)}}."
             )
-        found, width = _encoded(self.encoder, list(queries), queries=True), self.vectors.shape[1]
-        for vectors in found:
+        tables, width = _encoded(self.encoder, list(queries), queries=True), self.vectors.shape[1]
+        for vectors in tables:
             if len(vectors) and width and vectors.shape[1] != width:
                 raise InvalidVectorError(
                     f"The encoder {self.encoder_name!r} gave a query vectors of width {vectors.shape[1]}; those of the texts have "
                     f"width {width}."
                 )
         # Without vectors of texts, or of the query, there is nothing to compare.
-        return [(vectors if len(vectors) and width else vectors.new_zeros(0, width)).to(self.device) for vectors in found]
+        return [(vectors if len(vectors) and width else vectors.new_zeros(0, width)).to(self.device) for vectors in tables]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the vectors of all texts, with where those of each begin, and the settings."""
@@ -194,34 +194,34 @@ class MultiVectorIndex(Signal):
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> Self:
         """Return the signal of a :meth:`state`, without an encoder."""
-        made = object.__new__(cls)
-        made.encoder, made.encoder_name, made.covers = None, settings["encoder"], settings["covers"]
+        signal = object.__new__(cls)
+        signal.encoder, signal.encoder_name, signal.covers = None, settings["encoder"], settings["covers"]
         vectors, indptr = tensors["vectors"], tensors["indptr"]
         whole = indptr.dim() == 1 and len(indptr) > 0 and int(indptr[0]) == 0 and bool((indptr.diff() >= 0).all())
         kinds = (vectors.dtype, indptr.dtype) == (torch.float32, torch.int64)
         if not (whole and kinds and vectors.dim() == 2 and int(indptr[-1]) == len(vectors) and bool(vectors.isfinite().all())):
             raise ValueError("vectors and indptr are not those of texts")
-        made._assign(vectors, indptr, device)
-        return made
+        signal._assign(vectors, indptr, device)
+        return signal
 
     def to(self, device: torch.device) -> Self:
         """Return this signal on another device."""
-        made = copy(self)
-        made._assign(self.vectors, self.indptr, device)
-        return made
+        signal = copy(self)
+        signal._assign(self.vectors, self.indptr, device)
+        return signal
 
-    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
+    def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
-        rows = kept.tolist()
+        rows = old_rows.tolist()
         new = [contents[place] for place, row in enumerate(rows) if row < 0]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
-        encoded = iter(_encoded(self.encoder, new) if self.encoder is not None and new else ())
+        new_vectors = iter(_encoded(self.encoder, new) if self.encoder is not None and new else ())
         ends, vectors = self.indptr.tolist(), self.vectors.cpu()
-        parts = [next(encoded) if row < 0 else vectors[ends[row] : ends[row + 1]] for row in rows]
-        made = copy(self)
-        made._assign(*_joined(parts), self.device)
-        return made
+        parts = [next(new_vectors) if row < 0 else vectors[ends[row] : ends[row + 1]] for row in rows]
+        signal = copy(self)
+        signal._assign(*_joined(parts), self.device)
+        return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> Self:
         """Return the vectors of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
@@ -230,9 +230,9 @@ class MultiVectorIndex(Signal):
 
 def _largest(products: Tensor, owners: Tensor, count: int) -> Tensor:
     """Return the largest of the products, shape [t, m], of each of `count` owners: Tensor, shape [count, m]; 0 without any."""
-    found = torch.full((count, products.shape[1]), float("-inf"), device=products.device)
-    found.scatter_reduce_(0, owners.unsqueeze(1).expand_as(products), products, "amax")
-    return found.masked_fill_(found == float("-inf"), 0.0)
+    table = torch.full((count, products.shape[1]), float("-inf"), device=products.device)
+    table.scatter_reduce_(0, owners.unsqueeze(1).expand_as(products), products, "amax")
+    return table.masked_fill_(table == float("-inf"), 0.0)
 
 
 def _joined(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -253,11 +253,11 @@ def _checked(encoder: MultiVectorEncoder) -> MultiVectorEncoder:
 
 def _encoded(encoder: MultiVectorEncoder, texts: list[str], queries: bool = False) -> list[Tensor]:
     """Return the vectors of each text, shape [t, d], float32."""
-    found = list(encoder.encode(texts, queries=queries) or ())
-    if len(found) != len(texts):
-        raise InvalidArgumentError(f"The encoder {encoder.name!r} returned the vectors of {len(found)} texts for {len(texts)}.")
+    answers = list(encoder.encode(texts, queries=queries) or ())
+    if len(answers) != len(texts):
+        raise InvalidArgumentError(f"The encoder {encoder.name!r} returned the vectors of {len(answers)} texts for {len(texts)}.")
     try:
-        tensors = [torch.as_tensor(each, dtype=torch.float32).cpu() for each in found]
+        tensors = [torch.as_tensor(answer, dtype=torch.float32).cpu() for answer in answers]
     except (TypeError, ValueError) as error:
         raise InvalidVectorError(f"The encoder {encoder.name!r} gave vectors that cannot be read: {error}") from error
     for vectors in tensors:

@@ -79,9 +79,9 @@ class PackedEncoder:
             return self._mean(hidden, layout)
         starts = torch.from_numpy(lengths.cumsum() - lengths).to(self._device)
         first = hidden[starts]
-        query, known = self._last.query(first.to(self._dtype)), self._last.keys_and_values(hidden.to(self._dtype))
-        attended = self._attend_first(query, known, layout)
-        return self._last.rest(attended, first).float()
+        query, keys_values = self._last.query(first.to(self._dtype)), self._last.keys_and_values(hidden.to(self._dtype))
+        attention = self._attend_first(query, keys_values, layout)
+        return self._last.rest(attention, first).float()
 
     def _attend(self, projected: Tensor, layout: list[_Group]) -> Tensor:
         """Return self-attention of packed queries, keys and values: shape [T, d], from shape [T, 3 d]."""
@@ -126,17 +126,17 @@ class PackedEncoder:
             longest = int(lengths[row])
             # Lengths decrease.
             end = row + int(np.searchsorted(-lengths[row:], -self._slack * longest, side="right"))
-            own = torch.from_numpy(lengths[row:end]).unsqueeze(1)
-            stop = start + int(own.sum())
+            group_lengths = torch.from_numpy(lengths[row:end]).unsqueeze(1)
+            stop = start + int(group_lengths.sum())
             if lengths[end - 1] == longest:
                 groups.append(_Group(row, end - row, longest, start, stop, None, None, None))
             else:
                 column = torch.arange(longest)
-                inside = column < own
-                offsets = start + own.cumsum(0) - own
-                padded = (offsets + column.minimum(own - 1)).flatten().to(self._device)
-                kept = inside.flatten().nonzero().squeeze(1).to(self._device)
-                groups.append(_Group(row, end - row, longest, start, stop, padded, kept, inside[:, None, None].to(self._device)))
+                inside = column < group_lengths
+                offsets = start + group_lengths.cumsum(0) - group_lengths
+                indices = (offsets + column.minimum(group_lengths - 1)).flatten().to(self._device)
+                places = inside.flatten().nonzero().squeeze(1).to(self._device)
+                groups.append(_Group(row, end - row, longest, start, stop, indices, places, inside[:, None, None].to(self._device)))
             row, start = end, stop
         return groups
 
@@ -147,10 +147,10 @@ class PackedEncoder:
         if padding is None:
             return np.arange(len(tokens)) - np.repeat(starts, lengths)
         # RoBERTa counts from after its padding token and skips that token where a text spells it out.
-        counted = (tokens != padding).astype(tokens.dtype)
-        total = counted.cumsum()
-        before = np.repeat((total - counted)[starts], lengths)
-        return (total - before) * counted + padding
+        mask = (tokens != padding).astype(tokens.dtype)
+        total = mask.cumsum()
+        before = np.repeat((total - mask)[starts], lengths)
+        return (total - before) * mask + padding
 
 
 class _Group(NamedTuple):
@@ -200,9 +200,9 @@ class _Rest:
         self._wide = _linear([layer.intermediate.dense], dtype, function, _activation(function))
         self._narrow = _linear([layer.output.dense], dtype)
 
-    def __call__(self, attended: Tensor, hidden: Tensor) -> Tensor:
+    def __call__(self, attention: Tensor, hidden: Tensor) -> Tensor:
         """Return the output of the layer: shape [T, d], from attention and the input of the layer."""
-        hidden = self._norms[0](hidden + self._out(attended))
+        hidden = self._norms[0](hidden + self._out(attention))
         return self._norms[1](hidden + self._narrow(self._wide(hidden.to(self._dtype))))  # type: ignore[no-any-return]
 
 
@@ -254,13 +254,13 @@ def onednn_bfloat16() -> bool:
         numbers = torch.arange(-512, 512).reshape(32, 32) / 512
         try:
             with torch.inference_mode():
-                found = _onednn_linear(numbers.bfloat16(), numbers[0].bfloat16(), gelu, "gelu")(numbers.bfloat16()).float()
+                values = _onednn_linear(numbers.bfloat16(), numbers[0].bfloat16(), gelu, "gelu")(numbers.bfloat16()).float()
         # Private operators may be missing, take other arguments, or refuse the processor.
         except Exception as error:
             reason = f"oneDNN cannot: {error}"
         else:
             exact = gelu(linear(numbers, numbers, numbers[0]))
-            if torch.allclose(found, exact, rtol=2e-2, atol=2e-2):
+            if torch.allclose(values, exact, rtol=2e-2, atol=2e-2):
                 return True
             reason = "oneDNN gives other numbers"
     _logger.info("Products of bfloat16 are computed as float32 on this CPU, which takes longer (%s).", reason)

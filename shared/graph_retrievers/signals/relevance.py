@@ -71,8 +71,8 @@ class RelevanceModel(ABC):
         `lists` has each query of a batch with its texts, at least one. By default each pair is judged independently.
         """
         queries = [query for query, texts in lists for _ in texts]
-        found = self.encode(queries, [text for _, texts in lists for text in texts])
-        return [(part, "") for part in found.split([len(texts) for _, texts in lists])]
+        latents = self.encode(queries, [text for _, texts in lists for text in texts])
+        return [(part, "") for part in latents.split([len(texts) for _, texts in lists])]
 
 
 def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:

@@ -53,13 +53,13 @@ def is_transient(error: BaseException) -> bool:
     (True, True, False)
     """
     # A chain may lead back to its beginning.
-    seen: set[int] = set()
+    visited: set[int] = set()
     cause: Any = error
-    while isinstance(cause, Exception) and id(cause) not in seen:
+    while isinstance(cause, Exception) and id(cause) not in visited:
         passes = _passes(cause)
         if passes is not None:
             return passes
-        seen.add(id(cause))
+        visited.add(id(cause))
         # URLError of urllib has its cause as an attribute.
         cause = cause.__cause__ or getattr(cause, "reason", None)
     return False
@@ -83,12 +83,12 @@ def _passes(error: Exception) -> bool | None:
 def status_of(error: Exception) -> int | None:
     """Return the status of HTTP that an error has; None if it has none."""
     response = getattr(error, "response", None)
-    found = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
-    found += [getattr(response, name, None) for name in ("status_code", "status")]
+    values = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
+    values += [getattr(response, name, None) for name in ("status_code", "status")]
     if isinstance(response, Mapping):
         # As in botocore.
-        found.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
-    return next((int(value) for value in found if isinstance(value, int) and 100 <= value < 600), None)
+        values.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
+    return next((int(value) for value in values if isinstance(value, int) and 100 <= value < 600), None)
 
 
 def retry_after(error: BaseException) -> float:
@@ -100,8 +100,8 @@ def retry_after(error: BaseException) -> float:
     headers = getattr(error, "headers", None) if headers is None else headers
     try:
         text = next((str(headers[name]) for name in headers or () if str(name).lower() == "retry-after"), "0")
-        wanted = float(text) if text.replace(".", "", 1).isdigit() else _until(text)
-        return max(wanted, 0.0)
+        seconds = float(text) if text.replace(".", "", 1).isdigit() else _until(text)
+        return max(seconds, 0.0)
     except (TypeError, ValueError, LookupError):
         return 0.0
 
@@ -126,9 +126,9 @@ def asked_pause(error: BaseException) -> str:
 
 
 def _note(error: Exception) -> None:
-    told = asked_pause(error)
-    if told and told not in getattr(error, "__notes__", ()):
-        error.add_note(told)
+    text = asked_pause(error)
+    if text and text not in getattr(error, "__notes__", ()):
+        error.add_note(text)
 
 
 class Retries:
@@ -207,8 +207,8 @@ class Retries:
         }
 
     def _pause(self, state: Any) -> float:
-        own = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
-        return max(own, retry_after(state.outcome.exception())) + own * _CHANCE.uniform(0, 0.5)
+        delay = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
+        return max(delay, retry_after(state.outcome.exception())) + delay * _CHANCE.uniform(0, 0.5)
 
     def _rest(self, seconds: float) -> None:
         self._stopped.wait(seconds)

@@ -140,8 +140,8 @@ class SentenceEncoder(BatchedEmbedding):
     @property
     def precision(self) -> str:
         """The dtype of the model, such as "bfloat16"; empty until it is chosen when the model is loaded."""
-        loaded = self._loaded
-        return loaded.precision if loaded is not None else str(self._dtype or "").removeprefix("torch.")
+        parts = self._loaded
+        return parts.precision if parts is not None else str(self._dtype or "").removeprefix("torch.")
 
     def _ready(self) -> _Loaded:
         with self._lock:
@@ -163,13 +163,13 @@ class SentenceEncoder(BatchedEmbedding):
 
         encoder.pack(lambda: agrees(0.99999))
         precision, exactly = torch.float32, encoder.packed
-        wanted = torch.bfloat16 if self._dtype is None and exactly and fast_bfloat16(self.device) else self._dtype
-        if wanted is not None and wanted != torch.float32:
-            encoder.pack(lambda: agrees(_AGREE if self._dtype is None else 0.99), wanted)
+        dtype = torch.bfloat16 if self._dtype is None and exactly and fast_bfloat16(self.device) else self._dtype
+        if dtype is not None and dtype != torch.float32:
+            encoder.pack(lambda: agrees(_AGREE if self._dtype is None else 0.99), dtype)
             if encoder.packed is exactly and self._dtype is not None:
-                encoder = Encoder(model.to(wanted), pooling, tokenizer.pad_token_id)
+                encoder = Encoder(model.to(dtype), pooling, tokenizer.pad_token_id)
             if encoder.packed is not exactly or self._dtype is not None:
-                precision = wanted
+                precision = dtype
         encoder.release()
         return _Loaded(tokenizer, encoder, limit, str(precision).removeprefix("torch."))
 
@@ -233,8 +233,8 @@ class SentenceEncoder(BatchedEmbedding):
 
     def _embed(self, texts: Sequence[str], *prompts: str) -> Tensor:
         vectors = torch.empty((len(texts), self._ready().encoder.width))
-        for rows, found in self._batches(texts, *prompts):
-            vectors[rows] = found
+        for rows, part in self._batches(texts, *prompts):
+            vectors[rows] = part
         return vectors
 
     def _batches(self, texts: Sequence[str], *prompts: str) -> Iterator[tuple[list[int], Tensor]]:
@@ -246,8 +246,8 @@ class SentenceEncoder(BatchedEmbedding):
             part = order[start : start + _TEXTS]
             # A fast tokenizer keeps its truncation in shared state, so threads take turns.
             with self._lock:
-                encoded = encoder.inputs(tokenizer([before + texts[row] for row in part], truncation=True, max_length=limit))
-            for rows, states in encoder.batches(encoded, self.batch_tokens):
+                encoding = encoder.inputs(tokenizer([before + texts[row] for row in part], truncation=True, max_length=limit))
+            for rows, states in encoder.batches(encoding, self.batch_tokens):
                 yield [part[row] for row in rows], normalize(states, dim=1).cpu()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -263,8 +263,8 @@ class SentenceEncoder(BatchedEmbedding):
         """
         tokenizer = self._ready().tokenizer
         with self._lock:
-            read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
-        offsets = read["offset_mapping"]
+            encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+        offsets = encoding["offset_mapping"]
         # Two tokens frame every text.
         step = positive("max_tokens", self.max_length - 2 if max_tokens is None else max_tokens)
         starts = [0, *(offsets[place][0] for place in range(step, len(offsets), step)), len(text)]

@@ -104,10 +104,10 @@ class Signal(ABC):
     def to(self, device: torch.device) -> Self:
         """Return this signal on another device."""
 
-    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
+    def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
         """Return the signal of a changed corpus; by default InvalidArgumentError says to build the index again.
 
-        `contents` are those of the N' rows of the new corpus. `kept`, shape [N'], int64, is the current row of each new row, -1
+        `contents` are those of the N' rows of the new corpus. `old_rows`, shape [N'], int64, is the current row of each new row, -1
         if the content is new; a current row may be repeated. `embed` returns the vectors, shape [n, d], of a list of n contents;
         it is called at most once, with the new contents in row order. The answers are those of a signal built from the new
         corpus.
@@ -153,11 +153,11 @@ class _Restricted(Signal):
         there = torch.ones(len(self), dtype=torch.bool, device=self.rows.device) if allowed is None else allowed
         mask = torch.zeros((*there.shape[:-1], len(self.whole)), dtype=torch.bool, device=self.rows.device)
         mask[..., self.rows] = there
-        scores, found = self.whole.search(queries, min(k, len(self)), mask)
-        place = torch.searchsorted(self.rows, found).clamp(max=len(self) - 1)
-        if bool(((found >= 0) & (self.rows[place] != found)).any()):
+        scores, rows = self.whole.search(queries, min(k, len(self)), mask)
+        place = torch.searchsorted(self.rows, rows).clamp(max=len(self) - 1)
+        if bool(((rows >= 0) & (self.rows[place] != rows)).any()):
             raise InvalidArgumentError(f"{type(self.whole).__name__} returned rows outside a scope; search must keep to `allowed`.")
-        return scores, torch.where(found >= 0, place, -1)
+        return scores, torch.where(rows >= 0, place, -1)
 
     def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         return self.whole.scores(queries, batch, self.rows[rows])

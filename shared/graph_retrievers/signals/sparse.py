@@ -40,35 +40,35 @@ class Entries(NamedTuple):
     values: np.ndarray
 
 
-def first_of_each(kept: np.ndarray) -> np.ndarray:
-    """Return `kept` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
-    _, first = np.unique(kept, return_index=True)
-    once = np.full(len(kept), -1, np.int64)
-    once[first] = kept[first]
+def first_of_each(old_rows: np.ndarray) -> np.ndarray:
+    """Return `old_rows` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
+    _, first = np.unique(old_rows, return_index=True)
+    once = np.full(len(old_rows), -1, np.int64)
+    once[first] = old_rows[first]
     return once
 
 
-def followed(held: Entries, kept: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
+def followed(entries: Entries, old_rows: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
     """Return the matrix of a changed corpus, of `num_terms` terms; the order of the rows of a term is not fixed.
 
-    `kept`, shape [N'], int64, is the current row of each row of the new corpus, -1 for new ones; no current row occurs twice.
+    `old_rows`, shape [N'], int64, is the current row of each row of the new corpus, -1 for new ones; no current row occurs twice.
     `new` are term, new row and value of the new entries, shape [n] each.
     """
-    present = len(held.indptr) - 1
-    place = np.full(int(max(kept.max(initial=-1), held.rows.max(initial=-1))) + 1, -1, np.int32)
-    old = np.flatnonzero(kept >= 0)
-    place[kept[old]] = old
-    rows = place[held.rows]
+    size = len(entries.indptr) - 1
+    place = np.full(int(max(old_rows.max(initial=-1), entries.rows.max(initial=-1))) + 1, -1, np.int32)
+    old = np.flatnonzero(old_rows >= 0)
+    place[old_rows[old]] = old
+    rows = place[entries.rows]
     gone = np.flatnonzero(rows < 0)
     counts = np.zeros(num_terms, np.int64)
-    counts[:present] = np.diff(held.indptr) - np.bincount(np.searchsorted(held.indptr, gone, "right") - 1, minlength=present)
+    counts[:size] = np.diff(entries.indptr) - np.bincount(np.searchsorted(entries.indptr, gone, "right") - 1, minlength=size)
     stay = rows >= 0 if len(gone) else slice(None)
     order = np.argsort(new[0], kind="stable")
     terms = new[0][order]
     # The new entries of a term come after those that it has.
     at = np.cumsum(counts)[terms]
     indptr = np.append(0, np.cumsum(counts + np.bincount(terms, minlength=num_terms)))
-    return Entries(indptr, np.insert(rows[stay], at, new[1][order]), np.insert(held.values[stay], at, new[2][order]))
+    return Entries(indptr, np.insert(rows[stay], at, new[1][order]), np.insert(entries.values[stay], at, new[2][order]))
 
 
 class TermSignal(Signal):
@@ -109,9 +109,9 @@ class TermSignal(Signal):
 
     def to(self, device: torch.device) -> Self:
         """Return this signal on another device."""
-        made = copy(self)
-        made._assign(self.indptr, self.rows, self.data, self.num_rows, device)
-        return made
+        signal = copy(self)
+        signal._assign(self.indptr, self.rows, self.data, self.num_rows, device)
+        return signal
 
     def _terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         return self._asked.get(tuple(queries), lambda: self.query_terms(queries))
@@ -197,9 +197,9 @@ class TermSignal(Signal):
         for start in range(0, batch.numel(), step):
             part = slice(start, start + step)
             # Term by term, as near keys are found faster one after another.
-            wanted = terms.T[:, batch[part]] + rows[part]
-            place = torch.searchsorted(keys, wanted).clamp_(max=keys.numel() - 1)
-            scores[part] = torch.where(keys[place] == wanted, self.data[order[place]], 0.0).T * weights[batch[part]]
+            entry_keys = terms.T[:, batch[part]] + rows[part]
+            place = torch.searchsorted(keys, entry_keys).clamp_(max=keys.numel() - 1)
+            scores[part] = torch.where(keys[place] == entry_keys, self.data[order[place]], 0.0).T * weights[batch[part]]
         return scores
 
     def _sorted(self) -> tuple[Tensor, Tensor]:
@@ -222,8 +222,8 @@ class TermSignal(Signal):
         if len(queries) > step:
             parts = [slice(start, start + step) for start in range(0, len(queries), step)]
             masks = [allowed if allowed is None or allowed.dim() == 1 else allowed[part] for part in parts]
-            found = [self.search(queries[part], k, mask) for part, mask in zip(parts, masks, strict=True)]
-            scores, rows = map(torch.cat, zip(*found, strict=True))
+            results = [self.search(queries[part], k, mask) for part, mask in zip(parts, masks, strict=True)]
+            scores, rows = map(torch.cat, zip(*results, strict=True))
             return scores, rows
         if int(self._ends(self._terms(queries)[1]).diff().sum()) * _DENSE < len(queries) * len(self):
             return self._search_matches(len(queries), *self._entries(queries), k, allowed)
@@ -234,9 +234,9 @@ class TermSignal(Signal):
         match = values > 0
         return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
 
-    def _search_matches(self, count: int, found: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _search_matches(self, count: int, matches: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
-        weights, entries = ranked_on_host(scores, found)
+        weights, entries = ranked_on_host(scores, matches)
         # Of most queries each row has one term, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0
@@ -245,8 +245,8 @@ class TermSignal(Signal):
         query, row = np.divmod(entries[order][first], len(self))
         if allowed is not None:
             mask = allowed.cpu().numpy()
-            kept = np.flatnonzero(mask[row] if mask.ndim == 1 else mask[query, row])
-            query, row, totals = query[kept], row[kept], totals[kept]
+            places = np.flatnonzero(mask[row] if mask.ndim == 1 else mask[query, row])
+            query, row, totals = query[places], row[places], totals[places]
         k = min(k, len(self))
         # A table of whole lists would be as wide as the longest: of each, what may be among the k best, up to rounding.
         # Of a query, a positive score, which its bits order, and a row, one number is made: it is sorted much faster than three.
@@ -263,12 +263,12 @@ class TermSignal(Signal):
         lengths = np.bincount(query, minlength=count)
         starts = np.cumsum(lengths) - lengths
         shape, place = (count, max(int(lengths.max()), k)), np.arange(len(query)) - starts[query]
-        table, held = np.full(shape, -np.inf, np.float32), np.full(shape, -1)
-        table[query, place], held[query, place] = totals, row
+        table, row_table = np.full(shape, -np.inf, np.float32), np.full(shape, -1)
+        table[query, place], row_table[query, place] = totals, row
         values, columns = top_k(torch.from_numpy(table).to(self.device), k)
         match = values > 0
-        found = torch.from_numpy(held).to(self.device).gather(1, columns)
-        return values.masked_fill(~match, float("-inf")), found.masked_fill(~match, -1)
+        matches = torch.from_numpy(row_table).to(self.device).gather(1, columns)
+        return values.masked_fill(~match, float("-inf")), matches.masked_fill(~match, -1)
 
 
 @runtime_checkable
@@ -326,20 +326,22 @@ class SparseIndex(TermSignal):
     ) -> None:
         self.covers = choice("covers", covers, ("nodes", "edges"))
         self.encoder: SparseEncoder | None = checked_encoder(encoder)
-        self.encoder_name, found = encoder.name, _encoded(encoder, texts, show_progress)
+        self.encoder_name, weights = encoder.name, _encoded(encoder, texts, show_progress)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
-        self._fill(nothing, np.full(len(texts), -1), found, device)
+        self._fill(nothing, np.full(len(texts), -1), weights, device)
 
-    def _fill(self, held: Entries, kept: np.ndarray, found: list[dict[int, float]], device: torch.device | None) -> None:
-        """Use the entries of kept rows, and the weights `found` of the others."""
-        terms, data, owner = _flat(found)
-        rows = np.repeat(np.flatnonzero(kept < 0), owner.diff().numpy()).astype(np.int32)
-        count = max(int(terms.max()) + 1 if terms.numel() else 0, len(held.indptr) - 1)
-        indptr, *parts = followed(held, kept, (terms.numpy(), rows, data.numpy()), count)
+    def _fill(
+        self, entries: Entries, old_rows: np.ndarray, term_weights: list[dict[int, float]], device: torch.device | None
+    ) -> None:
+        """Use the entries of kept rows, and the `term_weights` of the others."""
+        terms, data, owner = _flat(term_weights)
+        rows = np.repeat(np.flatnonzero(old_rows < 0), owner.diff().numpy()).astype(np.int32)
+        count = max(int(terms.max()) + 1 if terms.numel() else 0, len(entries.indptr) - 1)
+        indptr, *parts = followed(entries, old_rows, (terms.numpy(), rows, data.numpy()), count)
         # Without the terms behind the last that is used.
         indptr = indptr[: np.searchsorted(indptr, indptr[-1]) + 1]
         rows_of, weights = map(torch.from_numpy, parts)
-        self._assign(torch.from_numpy(indptr), rows_of, weights, len(kept), device)
+        self._assign(torch.from_numpy(indptr), rows_of, weights, len(old_rows), device)
 
     def __repr__(self) -> str:
         """Return the sizes and the encoder."""
@@ -351,18 +353,18 @@ class SparseIndex(TermSignal):
             raise MissingSignalError(
                 f"This signal was loaded without its encoder {self.encoder_name!r}; pass signals={{name: signal.with_encoder(e)}}."
             )
-        found = _weights(self.encoder, list(queries), True)
-        known = self.indptr.numel() - 1
-        terms, data, pointers = _flat([{term: weight for term, weight in text.items() if term < known} for text in found])
+        weights = _weights(self.encoder, list(queries), True)
+        count = self.indptr.numel() - 1
+        terms, data, pointers = _flat([{term: weight for term, weight in text.items() if term < count} for text in weights])
         return pointers.to(self.device), terms.to(self.device), data.to(self.device)
 
     def with_encoder(self, encoder: SparseEncoder) -> SparseIndex:
         """Return this signal with the encoder of its queries; InvalidArgumentError if it has another name."""
         if checked_encoder(encoder).name != self.encoder_name:
             raise InvalidArgumentError(f"This signal was made with {self.encoder_name!r}, not with {encoder.name!r}.")
-        made = self.to(self.device)
-        made.encoder = encoder
-        return made
+        signal = self.to(self.device)
+        signal.encoder = encoder
+        return signal
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the matrix, and the settings."""
@@ -372,21 +374,21 @@ class SparseIndex(TermSignal):
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> SparseIndex:
         """Return the signal of a :meth:`state`, without an encoder."""
-        made = object.__new__(cls)
-        made.encoder, made.encoder_name, made.covers = None, settings["encoder"], settings["covers"]
-        made._restore(tensors, settings["num_rows"], device)
-        return made
+        signal = object.__new__(cls)
+        signal.encoder, signal.encoder_name, signal.covers = None, settings["encoder"], settings["covers"]
+        signal._restore(tensors, settings["num_rows"], device)
+        return signal
 
-    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
+    def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
-        once = first_of_each(kept.cpu().numpy())
+        once = first_of_each(old_rows.cpu().numpy())
         new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
-        made = copy(self)
-        found = _encoded(self.encoder, new, False) if self.encoder is not None else []
-        made._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, found, self.device)
-        return made
+        signal = copy(self)
+        weights = _encoded(self.encoder, new, False) if self.encoder is not None else []
+        signal._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, weights, self.device)
+        return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> SparseIndex:
         """Return the weights of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
@@ -401,17 +403,17 @@ def checked_encoder(encoder: SparseEncoder) -> SparseEncoder:
 
 
 def _encoded(encoder: SparseEncoder, texts: Sequence[str], show_progress: bool) -> list[dict[int, float]]:
-    found = list[dict[int, float]]()
+    weights = list[dict[int, float]]()
     for start in progress_bar(range(0, len(texts), 256), desc="sparse encoding", unit="batch", disable=not show_progress):
-        found += _weights(encoder, list(texts[start : start + 256]), False)
-    return found
+        weights += _weights(encoder, list(texts[start : start + 256]), False)
+    return weights
 
 
 def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[dict[int, float]]:
-    found = list(encoder.encode(texts, queries=queries) or ())
-    if len(found) != len(texts):
-        raise InvalidArgumentError(f"The sparse encoder {encoder.name!r} returned {len(found)} texts for {len(texts)}.")
-    return found
+    answers = list(encoder.encode(texts, queries=queries) or ())
+    if len(answers) != len(texts):
+        raise InvalidArgumentError(f"The sparse encoder {encoder.name!r} returned {len(answers)} texts for {len(texts)}.")
+    return answers
 
 
 def _flat(weights: list[dict[int, float]]) -> tuple[Tensor, Tensor, Tensor]:

@@ -42,15 +42,15 @@ class _TransformersSparse(ABC):
     def encode(self, texts: Sequence[str], *, queries: bool = False) -> list[dict[int, float]]:
         """Return the weights above 0 of the terms of each text, by token number; texts and queries are read alike."""
         model, tokenizer = self._model.parts()
-        found: list[dict[int, float]] = []
+        results: list[dict[int, float]] = []
         for start in range(0, len(texts), self.batch_size):
             part = list(texts[start : start + self.batch_size])
             options = {"padding": True, "truncation": True, "max_length": self.max_length, "return_tensors": "pt"}
             weights = self._of_batch(model, tokenizer(part, **options).to(self.device)).float().cpu()
             for row in weights:
                 terms = (row > 0).nonzero().flatten()
-                found.append(dict(zip(terms.tolist(), row[terms].tolist(), strict=True)))
-        return found
+                results.append(dict(zip(terms.tolist(), row[terms].tolist(), strict=True)))
+        return results
 
 
 class Splade(_TransformersSparse):

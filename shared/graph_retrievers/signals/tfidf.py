@@ -53,11 +53,11 @@ class TfIdf(WordSignal):
         idf = self._idf(self.indptr.cpu().numpy())
         terms, weights, counts = list[np.ndarray](), list[np.ndarray](), list[int]()
         for words in self.tokenize(queries):
-            known, times = np.unique([self.vocabulary[word] for word in words if word in self.vocabulary], return_counts=True)
-            weight = times * idf[known.astype(np.int64)]
-            terms.append(known.astype(np.int64))
+            numbers, times = np.unique([self.vocabulary[word] for word in words if word in self.vocabulary], return_counts=True)
+            weight = times * idf[numbers.astype(np.int64)]
+            terms.append(numbers.astype(np.int64))
             weights.append(weight / np.linalg.norm(weight) if len(weight) else weight)
-            counts.append(len(known))
+            counts.append(len(numbers))
         pointers = torch.tensor([0, *accumulate(counts)], dtype=torch.int64, device=self.device)
         parts = torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *terms])), torch.from_numpy(np.concatenate([[], *weights]))
         return pointers, parts[0].to(self.device), parts[1].float().to(self.device)

@@ -40,8 +40,8 @@ _NO_NAMES = ("function", "builtin_function_or_method", "method", "partial")
 
 def cache_folder() -> Path:
     """Return the user's cache folder: ``GRAPH_RETRIEVERS_CACHE``, or ``~/.cache/graph-retrievers``."""
-    given = os.environ.get("GRAPH_RETRIEVERS_CACHE")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "graph-retrievers"
+    folder = os.environ.get("GRAPH_RETRIEVERS_CACHE")
+    return Path(folder).expanduser() if folder else Path.home() / ".cache" / "graph-retrievers"
 
 
 def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | None = None, show_progress: bool = False) -> Tensor:
@@ -71,9 +71,9 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
         cache = inner.cache
     try:
         if cache is None and hosted(inner) and len(texts) > requests_for(inner).batch_size:
-            kept = _default_cache(inner, texts)
-            if kept is not None:
-                return kept.vectors(texts, show_progress)
+            store = _default_cache(inner, texts)
+            if store is not None:
+                return store.vectors(texts, show_progress)
         elif cache is not None and cache is not False:
             folder = None if cache is True else as_path("cache", cache)
             return VectorCache(inner, folder, texts=texts).vectors(texts, show_progress)
@@ -188,8 +188,8 @@ class VectorCache:
         self.certain = bool((probe[0] - probe[1]).norm() > _ALIKE * probe.norm(dim=1).max())
         settings = [str(getattr(self._model, name, "")) for name in ("max_length", "pooling", "precision")]
         # What classes of LangChain call their models; another object of this name is not a name.
-        named = (getattr(self._model, name, None) for name in ("model", "model_name", "model_id", "deployment", "dimensions"))
-        settings += [str(value) for value in named if isinstance(value, (str, int)) and value]
+        values = (getattr(self._model, name, None) for name in ("model", "model_name", "model_id", "deployment", "dimensions"))
+        settings += [str(value) for value in values if isinstance(value, (str, int)) and value]
         name = _digest(json.dumps([str(getattr(self._model, "name", type(self._model).__name__)), self._width, *settings])).hex()
         # A model of the same name with other weights has the next number.
         for number in count():
@@ -202,23 +202,23 @@ class VectorCache:
 
         If only another text fails, its error is raised where these texts are needed: what did not fail is kept.
         """
-        found: dict[int, Tensor] = {}
+        table: dict[int, Tensor] = {}
         probes = range(len(PROBES))
         try:
             for numbers, vectors in embedded_batches(self._model, [*PROBES, *early], told=False, first=len(PROBES)):
-                found |= zip(numbers, check_vectors(vectors).cpu(), strict=True)
+                table |= zip(numbers, check_vectors(vectors).cpu(), strict=True)
         except BaseException as error:
-            if all(number in found for number in probes):
+            if all(number in table for number in probes):
                 self._failed = error
             elif isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 raise
             else:
-                kept = "No vector is kept."
+                text = "No vector is kept."
                 if any(root.glob("vectors-*.sqlite")):
-                    kept = f"Nothing was embedded; what was kept in {root} before is still there, and the same call goes on there."
-                raise EmbeddingError(f"{_failure(self._model, error)} {kept}") from error
-        fixed = check_vectors([found.pop(number) for number in probes], len(PROBES))
-        return fixed, {number - len(PROBES): check_vectors([vector], 1, fixed.shape[1])[0] for number, vector in found.items()}
+                    text = f"Nothing was embedded; what was kept in {root} before is still there, and the same call goes on there."
+                raise EmbeddingError(f"{_failure(self._model, error)} {text}") from error
+        fixed = check_vectors([table.pop(number) for number in probes], len(PROBES))
+        return fixed, {number - len(PROBES): check_vectors([vector], 1, fixed.shape[1])[0] for number, vector in table.items()}
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
         """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches.
@@ -228,38 +228,38 @@ class VectorCache:
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         self._limit = max(_LIMIT, (max(len(by_key), self._size) + len(PROBES)) * (4 * self._width + _CHECK))
-        held = self._held(by_key)
-        if len(held) == len(by_key) and self._failed is None:
+        table = self._held(by_key)
+        if len(table) == len(by_key) and self._failed is None:
             self.found = len(keys)
         else:
             with _alone(self.path.parent, by_key):
                 # Another process may have embedded them while this one waited.
-                held = self._held(by_key)
-                self.found = sum(key in held for key in keys)
-                self._embed({key: text for key, text in by_key.items() if key not in held}, held, show_progress)
-        return torch.stack([held[key] for key in keys]) if keys else torch.empty((0, self._width))
+                table = self._held(by_key)
+                self.found = sum(key in table for key in keys)
+                self._embed({key: text for key, text in by_key.items() if key not in table}, table, show_progress)
+        return torch.stack([table[key] for key in keys]) if keys else torch.empty((0, self._width))
 
-    def _embed(self, missing: dict[bytes, str], held: dict[bytes, Tensor], show_progress: bool) -> None:
+    def _embed(self, texts: dict[bytes, str], table: dict[bytes, Tensor], show_progress: bool) -> None:
         """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
-        new, kept, count = list(missing), len(held), len(held) + len(missing)
+        new, size, count = list(texts), len(table), len(table) + len(texts)
         try:
             if self._failed is not None:
                 error, self._failed = self._failed, None
                 raise error
-            for numbers, vectors in embedded_batches(self._model, list(missing.values()), show_progress, kept):
+            for numbers, vectors in embedded_batches(self._model, list(texts.values()), show_progress, size):
                 vectors = check_vectors(vectors, width=self._width).cpu()
                 keys = [new[number] for number in numbers]
-                kept += self._store(keys, vectors)
-                held |= zip(keys, vectors, strict=True)
+                size += self._store(keys, vectors)
+                table |= zip(keys, vectors, strict=True)
         except BaseException as error:
-            told = f"{kept:,} of {count:,} texts are embedded and kept in {self.path}; the same call goes on there."
+            message = f"{size:,} of {count:,} texts are embedded and kept in {self.path}; the same call goes on there."
             if isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
-                error.add_note(told)
-                logger.warning("%s", told)
+                error.add_note(message)
+                logger.warning("%s", message)
                 raise
-            told = f"{_failure(self._model, error)} {told}"
-            logger.warning("%s", told)
-            raise EmbeddingError(told) from error
+            message = f"{_failure(self._model, error)} {message}"
+            logger.warning("%s", message)
+            raise EmbeddingError(message) from error
 
     def _store(self, keys: Sequence[bytes], vectors: Tensor) -> int:
         """Return how many vectors are now kept: all, or none, after one warning, if the file cannot be written and need not be."""
@@ -278,23 +278,23 @@ class VectorCache:
     def _is_of(self, probe: Tensor) -> bool:
         """Return whether a file is new, or holds the vectors of a model that gives the fixed texts these vectors."""
         keys = [b"probe %d" % row for row in range(len(probe))]
-        held = self._held(keys)
-        if len(held) < len(keys):
+        table = self._held(keys)
+        if len(table) < len(keys):
             self._keep(keys, probe)
             return True
-        kept = torch.stack([held[key] for key in keys])
-        return bool(((kept - probe).norm(dim=1) <= _ALIKE * probe.norm(dim=1)).all())
+        vectors = torch.stack([table[key] for key in keys])
+        return bool(((vectors - probe).norm(dim=1) <= _ALIKE * probe.norm(dim=1)).all())
 
     def _held(self, keys: Any) -> dict[bytes, Tensor]:
         """Return the whole vectors that are there."""
 
         def read(database: sqlite3.Connection) -> dict[bytes, Tensor]:
-            found: dict[bytes, Tensor] = {}
+            table: dict[bytes, Tensor] = {}
             for key in keys:
                 row = database.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
                 if row is not None and _sound(key, row[0], self._width):
-                    found[key] = torch.from_numpy(np.frombuffer(row[0], "<f4", self._width).astype(np.float32))
-            return found
+                    table[key] = torch.from_numpy(np.frombuffer(row[0], "<f4", self._width).astype(np.float32))
+            return table
 
         return self._with_file(read)
 
@@ -343,17 +343,17 @@ def _alone(root: Path, keys: Iterable[bytes]) -> Iterator[bool]:
     """Let no other process embed the same texts inside; yield whether that is so, which needs a folder with locks."""
     name = hashlib.sha256(b"".join(sorted(keys))).hexdigest()[:16]
     lock = FileLock(root / f"vectors-{name}.lock")
-    with ExitStack() as held:
+    with ExitStack() as stack:
         alone = False
         with suppress(OSError, NotImplementedError):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                held.enter_context(lock.acquire(timeout=0))
+                stack.enter_context(lock.acquire(timeout=0))
             except Timeout:
                 logger.info("Another process embeds the same texts; this one waits for it (%s).", lock.lock_file)
-                held.enter_context(lock)
+                stack.enter_context(lock)
             # Removed before others have their turn: these find all texts kept.
-            held.callback(_remove, Path(lock.lock_file))
+            stack.callback(_remove, Path(lock.lock_file))
             alone = True
         yield alone
 
@@ -381,5 +381,5 @@ def _checked(key: bytes, vector: bytes) -> bytes:
     return vector + hashlib.blake2b(key + vector, digest_size=_CHECK).digest()
 
 
-def _sound(key: bytes, kept: Any, width: int) -> bool:
-    return isinstance(kept, bytes) and len(kept) == 4 * width + _CHECK and _checked(key, kept[:-_CHECK]) == kept
+def _sound(key: bytes, value: Any, width: int) -> bool:
+    return isinstance(value, bytes) and len(value) == 4 * width + _CHECK and _checked(key, value[:-_CHECK]) == value

@@ -35,8 +35,8 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
     if count == 0 and tensor.numel() == 0:
         return tensor.reshape(0, width or 0)
     if tensor.dim() != 2 or (count is not None and tensor.shape[0] != count):
-        wanted = f"[{count if count is not None else 'n'}, {width if width is not None else 'd'}]"
-        raise DimensionMismatchError(f"{name} have shape {list(tensor.shape)}; expected {wanted}.")
+        shape = f"[{count if count is not None else 'n'}, {width if width is not None else 'd'}]"
+        raise DimensionMismatchError(f"{name} have shape {list(tensor.shape)}; expected {shape}.")
     if tensor.shape[1] == 0:
         raise DimensionMismatchError(f"{name} have no dimensions: shape {list(tensor.shape)}; expected at least one.")
     if width is not None and tensor.shape[1] != width:

@@ -89,10 +89,10 @@ class WordSignal(TermSignal):
     def _build(self, texts: Sequence[str], device: torch.device | None, show_progress: bool = False) -> None:
         words = self.tokenize(texts, show_progress=show_progress)
         self.vocabulary: dict[str, int] = {}
-        found = _occurrences(words, range(len(texts)), self.vocabulary)
+        occurrences = _occurrences(words, range(len(texts)), self.vocabulary)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-        entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
-        self._weigh(entries, _lengths(found, self.vocabulary, len(texts)), device)
+        entries = followed(nothing, np.full(len(texts), -1), occurrences, len(self.vocabulary))
+        self._weigh(entries, _lengths(occurrences, self.vocabulary, len(texts)), device)
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
         """Compute the weights of all occurrences from their counts and the numbers of words of the texts."""
@@ -112,8 +112,8 @@ class WordSignal(TermSignal):
     def __repr__(self) -> str:
         """Return the sizes."""
         words = int((self.indptr.diff() > 0).sum())
-        told = "".join(f", {name}={getattr(self, name)!r}" for name in self.options if name not in TEXT_OPTIONS)
-        return f"{type(self).__name__}({len(self)} {self.covers}, words={words}{told}, language={self.language!r})"
+        options = "".join(f", {name}={getattr(self, name)!r}" for name in self.options if name not in TEXT_OPTIONS)
+        return f"{type(self).__name__}({len(self)} {self.covers}, words={words}{options}, language={self.language!r})"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the CSC arrays, the other arrays for :meth:`updated`, and the vocabulary with the settings.
@@ -122,8 +122,8 @@ class WordSignal(TermSignal):
         and ``lengths`` [N], words of each text.
         """
         settings = self.settings | {"covers": self.covers, "vocabulary": self.vocabulary, "num_documents": len(self)}
-        kept = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
-        return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **kept}, settings
+        arrays = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
+        return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **arrays}, settings
 
     @staticmethod
     def is_older(settings: Mapping[str, Any]) -> bool:
@@ -137,44 +137,44 @@ class WordSignal(TermSignal):
             raise IndexVersionError(
                 f"This {cls.__name__} was made by another version, which cuts texts into other words; build it again."
             )
-        made = object.__new__(cls)
-        made._set(**{name: settings[name] for name in (*cls.options, "covers")})
-        made.vocabulary = settings["vocabulary"]
-        made._counts, made._lengths = (tensors[name].cpu().numpy() for name in ("counts", "lengths"))
-        made._restore(tensors, settings["num_documents"], device)
-        terms = made.vocabulary.values()
-        if sorted(terms) != list(range(made.indptr.numel() - 1)):
+        signal = object.__new__(cls)
+        signal._set(**{name: settings[name] for name in (*cls.options, "covers")})
+        signal.vocabulary = settings["vocabulary"]
+        signal._counts, signal._lengths = (tensors[name].cpu().numpy() for name in ("counts", "lengths"))
+        signal._restore(tensors, settings["num_documents"], device)
+        terms = signal.vocabulary.values()
+        if sorted(terms) != list(range(signal.indptr.numel() - 1)):
             raise ValueError("the vocabulary does not fit the matrix")
-        for name, size in (("counts", made.rows.numel()), ("lengths", made.num_rows)):
-            held = getattr(made, f"_{name}")
-            if held.shape != (size,) or held.dtype != np.int32 or (held < 0).any():
+        for name, size in (("counts", signal.rows.numel()), ("lengths", signal.num_rows)):
+            values = getattr(signal, f"_{name}")
+            if values.shape != (size,) or values.dtype != np.int32 or (values < 0).any():
                 raise ValueError(f"the {name} do not fit the matrix")
-        return made
+        return signal
 
-    def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
+    def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
         """Return the signal of a changed corpus; only new contents are split into words. See :meth:`Signal.updated`.
 
         All scores are computed again from the counts of the words, because the weight of a word depends on the whole corpus.
         """
-        made = copy(self)
-        once = first_of_each(kept.cpu().numpy())
+        signal = copy(self)
+        once = first_of_each(old_rows.cpu().numpy())
         new = np.flatnonzero(once < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
         vocabulary = dict(self.vocabulary)
-        found = _occurrences(words, new.tolist(), vocabulary)
+        occurrences = _occurrences(words, new.tolist(), vocabulary)
         lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
-        lengths[new] = _lengths(found, vocabulary, len(once))[new]
-        present = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
-        entries = followed(present, once, found, len(vocabulary))
-        used = np.diff(entries.indptr) > 0
-        if used.sum() * _STALE < len(used):
+        lengths[new] = _lengths(occurrences, vocabulary, len(once))[new]
+        old_entries = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
+        entries = followed(old_entries, once, occurrences, len(vocabulary))
+        mask = np.diff(entries.indptr) > 0
+        if mask.sum() * _STALE < len(mask):
             # Many words that no text has any more; a few cost less where they are than new numbers for all others.
-            place = np.where(used, np.cumsum(used) - 1, -1).tolist()
+            place = np.where(mask, np.cumsum(mask) - 1, -1).tolist()
             vocabulary = {word: place[term] for word, term in vocabulary.items() if place[term] >= 0}
-            entries = Entries(np.append(0, entries.indptr[1:][used]), entries.rows, entries.values)
-        made.vocabulary = vocabulary
-        made._weigh(entries, lengths, self.device)
-        return made
+            entries = Entries(np.append(0, entries.indptr[1:][mask]), entries.rows, entries.values)
+        signal.vocabulary = vocabulary
+        signal._weigh(entries, lengths, self.device)
+        return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> Self:
         """Return the signal of some rows, built again: frequencies of words and lengths of texts are those of only these rows.
@@ -184,24 +184,24 @@ class WordSignal(TermSignal):
         """
         if contents is None:
             return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
-        made = copy(self)
-        made._build(contents, self.device)
+        result = copy(self)
+        result._build(contents, self.device)
         # Each distinct word of a text has an entry.
-        words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, made)]
+        words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, result)]
         if not torch.equal(words[0][rows], words[1]):
             raise InvalidArgumentError(
                 f"This {type(self).__name__} was made of other texts than those of the nodes, so that it cannot be restricted to a "
                 "scope; give it a class of its own that implements restricted()."
             )
-        return made
+        return result
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the terms of each text, in any order; see :class:`~graph_retrievers.signals.analyser.Analyser`."""
-        read, terms = self._analyser(), list[list[str]]()
+        split, terms = self._analyser(), list[list[str]]()
         bar = progress_bar(total=len(texts), desc="BM25", unit="text") if show_progress else None
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             part = texts[start : start + _TEXTS_AT_A_TIME]
-            terms += read(part)
+            terms += split(part)
             if bar is not None:
                 bar.update(len(part))
         if bar is not None:
@@ -211,8 +211,8 @@ class WordSignal(TermSignal):
     def _analyser(self) -> Analyser:
         if isinstance(self.stopwords, list):
             return analyser(self.stem, frozenset(normal(word).casefold() for word in self.stopwords))
-        named = self.language if self.stopwords == "auto" else self.stopwords or ""
-        return analyser(self.stem, stop_words(named))
+        name = self.language if self.stopwords == "auto" else self.stopwords or ""
+        return analyser(self.stem, stop_words(name))
 
     def prepare(self) -> None:
         """Sort the entries by term and row, and load the stemmer."""
@@ -229,21 +229,21 @@ class WordSignal(TermSignal):
 
 def languages_of(texts: Sequence[str], language: str | None = None, stem: bool | str | None = None) -> dict[str, Any]:
     """Return the `language` and `stem` of a :class:`WordSignal` of texts, where those that are given may be None."""
-    found = found_language(texts) if language is None else language_code(language)
+    codes = found_language(texts) if language is None else language_code(language)
     if stem is None:
-        stem = "+".join(code for code in found.split("+") if language is not None or code != "en")
+        stem = "+".join(code for code in codes.split("+") if language is not None or code != "en")
     elif isinstance(stem, bool):
-        stem = found if stem else ""
-    return {"language": found, "stem": stem}
+        stem = codes if stem else ""
+    return {"language": codes, "stem": stem}
 
 
-def _lengths(found: tuple[np.ndarray, ...], vocabulary: Mapping[str, int], size: int) -> np.ndarray:
+def _lengths(occurrences: tuple[np.ndarray, ...], vocabulary: Mapping[str, int], size: int) -> np.ndarray:
     """Return the lengths of texts, int32, shape [size], from what :func:`_occurrences` returns.
 
     Single characters, and numbers that are also there by their parts, do not count: lists, tables and code are full of them.
     """
     counts = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
-    terms, owners, times = found
+    terms, owners, times = occurrences
     return np.bincount(owners, times * counts[terms], size).astype(np.int32)
 
 
@@ -252,10 +252,10 @@ def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[s
     terms, counts, sizes = array("i"), array("i"), array("i")
     numbers = defaultdict(count(len(vocabulary)).__next__, vocabulary)
     for text in words:
-        counted = Counter(text)
-        terms.extend(map(numbers.__getitem__, counted))
-        counts.extend(counted.values())
-        sizes.append(len(counted))
+        frequencies = Counter(text)
+        terms.extend(map(numbers.__getitem__, frequencies))
+        counts.extend(frequencies.values())
+        sizes.append(len(frequencies))
     vocabulary |= numbers
     owners = np.repeat(np.asarray(rows, np.int32), sizes)
     return np.asarray(terms, np.int32), owners, np.asarray(counts, np.int32)

@@ -24,11 +24,11 @@ class Changes(NamedTuple):
     deleted: int = 0
 
 
-def check_loss(where: str, held: int, gone: int, replace: bool) -> None:
+def check_loss(where: str, size: int, loss: int, replace: bool) -> None:
     """Raise InvalidArgumentError if more than half of an engine's contents would be deleted, unless that is intended."""
-    if 2 * gone > held and not replace:
+    if 2 * loss > size and not replace:
         raise InvalidArgumentError(
-            f"{where} holds {held:,} nodes, and {gone:,} of them are not in this index: it may be of other documents. Give another "
+            f"{where} holds {size:,} nodes, and {loss:,} of them are not in this index: it may be of other documents. Give another "
             "name to write this one beside it, or pass replace=True to write it in its place."
         )
 

@@ -99,14 +99,14 @@ def write_index(
     check_writable(database.schema, index.graph)
     lexical = "words" if words is None else None
     points = QdrantPoints(client, collection, index, words=lexical, length_drift=length_drift, replace=replace)
-    held, gone = absent_nodes(database, index.graph, size)
-    check_loss(f"The label {label!r} of {database.uri}", held, len(gone), replace)
+    count, absent_ids = absent_nodes(database, index.graph, size)
+    check_loss(f"The label {label!r} of {database.uri}", count, len(absent_ids), replace)
     if words is not None:
         words.begin()
     points.begin()
     try:
-        nodes, edges = write_rows(database, index.graph, None, gone, size, show_progress, points.check_alone)
-        written = points.write(max(size // 4, 1), show_progress)
+        nodes, edges = write_rows(database, index.graph, None, absent_ids, size, show_progress, points.check_alone)
+        changes = points.write(max(size // 4, 1), show_progress)
     except Exception:
         # Of two writes at once, the database may end this one, and the other is not whole either.
         with suppress(GraphRetrieverError):
@@ -115,4 +115,4 @@ def write_index(
     points.finish()
     if words is not None:
         words.finish(index)
-    return Written(nodes, edges, written)
+    return Written(nodes, edges, changes)

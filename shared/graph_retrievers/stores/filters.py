@@ -51,18 +51,18 @@ class PredicateBuilder(ABC):
         return Predicate(self._mapping(checked_filter(condition, self.name)), self.parameters)
 
     def _mapping(self, condition: Mapping[str, Any]) -> str:
-        return joined([self._entry(key, wanted) for key, wanted in condition.items()], "AND")
+        return joined([self._entry(key, operand) for key, operand in condition.items()], "AND")
 
-    def _entry(self, key: str, wanted: Any) -> str:
+    def _entry(self, key: str, operand: Any) -> str:
         if key in ("$and", "$or"):
-            return joined([self._mapping(part) for part in wanted], key[1:].upper())
+            return joined([self._mapping(part) for part in operand], key[1:].upper())
         if key == "$not":
-            return f"NOT {self._mapping(wanted)}"
-        has_operators = isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted)
-        return joined(self._tests(key, wanted if has_operators else {"$eq": wanted}), "AND")
+            return f"NOT {self._mapping(operand)}"
+        has_operators = isinstance(operand, Mapping) and any(str(name).startswith("$") for name in operand)
+        return joined(self._tests(key, operand if has_operators else {"$eq": operand}), "AND")
 
     @abstractmethod
-    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
+    def _tests(self, key: str, operators: Mapping[str, Any]) -> list[str]:
         """Return the tests of a field, by their operators, such as ``{"$gte": 1990}``."""
 
     def _named(self, value: Any) -> str:

@@ -60,17 +60,19 @@ class QdrantVectors:
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
-        made = copy(self)
-        made._filter = among_nodes(ids)
-        return made
+        store = copy(self)
+        store._filter = among_nodes(ids)
+        return store
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first, in one request."""
         from qdrant_client import models
 
         options: dict[str, Any] = {"using": self.name or None, "filter": self._filter, "limit": k, "with_payload": [NODE]}
-        asked = [models.QueryRequest(query=vector.tolist(), **options) for vector in vectors]
-        return [[node_of(point) for point in found.points] for found in self.client.query_batch_points(self.collection, asked)]
+        requests = [models.QueryRequest(query=vector.tolist(), **options) for vector in vectors]
+        return [
+            [node_of(point) for point in response.points] for response in self.client.query_batch_points(self.collection, requests)
+        ]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of ids, in one request; ids without a vector are left out."""
@@ -78,8 +80,8 @@ class QdrantVectors:
         points = self.client.retrieve(
             self.collection, list(nodes), with_payload=False, with_vectors=[self.name] if self.name else True
         )
-        found = ((point, point.vector.get(self.name) if isinstance(point.vector, dict) else point.vector) for point in points)
-        return {nodes[str(point.id)]: vector for point, vector in found if vector is not None}
+        pairs = ((point, point.vector.get(self.name) if isinstance(point.vector, dict) else point.vector) for point in points)
+        return {nodes[str(point.id)]: vector for point, vector in pairs if vector is not None}
 
 
 class QdrantWords:
@@ -161,24 +163,24 @@ class QdrantWords:
 
     def _told(self) -> dict[str, Any]:
         """Return what was written last: settings of BM25, and traits."""
-        found = settings(self.client, self.collection)
+        properties = settings(self.client, self.collection)
         fill = f"QdrantWords(client, {self.collection!r}).fill(index)"
-        if found is None or "k1" not in found:
+        if properties is None or "k1" not in properties:
             raise InvalidArgumentError(
                 f"The collection {self.collection!r} has no words: fill it with {fill} (Qdrant 1.16 or later)."
             )
-        if "traits" not in found:
+        if "traits" not in properties:
             raise InvalidArgumentError(
                 f"The collection {self.collection!r} is being filled, or that was interrupted: wait, or fill it again, which goes "
                 "on where it stopped."
             )
-        if BM25.is_older(found):
+        if BM25.is_older(properties):
             raise InvalidArgumentError(
                 f"The words of the collection {self.collection!r} were cut in another way by an earlier version; fill it "
                 f"again with {fill}, which writes only what differs."
             )
-        self._analyser = BM25([], **{name: found[name] for name in BM25.options})
-        return found
+        self._analyser = BM25([], **{name: properties[name] for name in BM25.options})
+        return properties
 
     def traits(self) -> Mapping[str, Any]:
         """Return the properties of the index from when the collection was filled; InvalidArgumentError if it was not."""
@@ -186,21 +188,23 @@ class QdrantWords:
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search ranks and counts words among them."""
-        made = copy(self)
-        made._among = list(ids)
-        return made
+        store = copy(self)
+        store._among = list(ids)
+        return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
-        among = self._among
-        return self._asked([(terms, among, k) for terms in self._terms(texts)])
+        ids = self._among
+        return self._asked([(terms, ids, k) for terms in self._terms(texts)])
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
         terms = self._terms([text for text, _ in pairs])
-        asked = [({term: n}, ids, len(ids)) for each, (_, ids) in zip(terms, pairs, strict=True) for term, n in each.items()]
-        found = iter(self._asked(asked))
-        return [[dict(next(found)) for _ in each] for each in terms]
+        requests = [
+            ({term: n}, ids, len(ids)) for weights, (_, ids) in zip(terms, pairs, strict=True) for term, n in weights.items()
+        ]
+        results = iter(self._asked(requests))
+        return [[dict(next(results)) for _ in weights] for weights in terms]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[int, float]]:
         """Return how often each text has each of its words, by the place of the word."""
@@ -212,28 +216,28 @@ class QdrantWords:
             for words in self._analyser.tokenize(texts)
         ]
 
-    def _asked(self, asked: Sequence[tuple[dict[int, float], Sequence[str] | None, int]]) -> list[list[tuple[str, float]]]:
+    def _asked(self, searches: Sequence[tuple[dict[int, float], Sequence[str] | None, int]]) -> list[list[tuple[str, float]]]:
         """Return the points of searches, each by words and among ids (of all by default), in one request."""
         from qdrant_client import models
 
-        counted: Any = None
+        params: Any = None
         if self._among is not None:
-            counted = models.SearchParams(idf=models.IdfCorpusParams(corpus=among_nodes(self._among)))
+            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=among_nodes(self._among)))
         requests = [
             models.QueryRequest(
                 query=models.SparseVector(indices=list(terms), values=list(terms.values())),
                 using=self.name,
                 filter=None if ids is None else among_nodes(ids),
-                params=counted,
+                params=params,
                 limit=k,
                 with_payload=[NODE],
             )
-            for terms, ids, k in asked
+            for terms, ids, k in searches
             # Qdrant takes no search for nothing.
             if terms and k
         ]
-        found = iter(self.client.query_batch_points(self.collection, requests) if requests else ())
+        responses = iter(self.client.query_batch_points(self.collection, requests) if requests else ())
         return [
-            [(node_of(point), point.score) for point in next(found).points if point.score > 0] if terms and k else []
-            for terms, _, k in asked
+            [(node_of(point), point.score) for point in next(responses).points if point.score > 0] if terms and k else []
+            for terms, _, k in searches
         ]

@@ -97,21 +97,21 @@ class QdrantPoints:
         self._check_ids()
         with reaching():
             self.new = not client.collection_exists(collection)
-            told = None if self.new else settings(client, collection)
-            self.own, self.gone = bool(told and told.get("own")), list[Any]()
+            properties = None if self.new else settings(client, collection)
+            self.own, self.gone = bool(properties and properties.get("own")), list[Any]()
             # Whether the collection is made anew.
             self.fresh = self.new
             if not self.new:
-                self._check(told or {}, replace, beside)
-                gone = self._absent(replace)
-                self.gone = [] if self.fresh else gone
+                self._check(properties or {}, replace, beside)
+                absent_ids = self._absent(replace)
+                self.gone = [] if self.fresh else absent_ids
         if self.dense is not None and (self.own or self.fresh):
             check_lengths(self.dense)
         self.mean = 0.0
         if isinstance(self.bm25, BM25):
-            self.mean, before = self.bm25.mean_length, (told or {}).get("mean length")
-            if before and abs(self.mean / before - 1) <= drift:
-                self.mean = before
+            self.mean, old_mean = self.bm25.mean_length, (properties or {}).get("mean length")
+            if old_mean and abs(self.mean / old_mean - 1) <= drift:
+                self.mean = old_mean
 
     def _check_ids(self) -> None:
         """Raise InvalidArgumentError if two nodes have one point: the id of one is the UUID that is made of the id of the other."""
@@ -124,65 +124,65 @@ class QdrantPoints:
                 "is the id of one and is made of that of the other; give one of them another id."
             )
 
-    def _check(self, told: Mapping[str, Any], replace: bool, beside: bool) -> None:
+    def _check(self, properties: Mapping[str, Any], replace: bool, beside: bool) -> None:
         """Raise an error if a collection that is there cannot take the index; with `replace` it is made anew."""
         from qdrant_client import models
 
         config = self.client.get_collection(self.collection).config.params
-        called, sparse = f"The collection {self.collection!r}", config.sparse_vectors or {}
+        subject, sparse = f"The collection {self.collection!r}", config.sparse_vectors or {}
         if not self.own and not beside:
-            raise InvalidArgumentError(f"{called} was not made by write_index, which would delete its points; give another name.")
+            raise InvalidArgumentError(f"{subject} was not made by write_index, which would delete its points; give another name.")
         fits = self.words is None or (self.words in sparse and sparse[self.words].modifier == models.Modifier.IDF)
         if not fits and not (self.own and replace):
             raise InvalidArgumentError(
-                f"{called} has no sparse vectors {self.words!r} with the modifier idf. Make it with "
+                f"{subject} has no sparse vectors {self.words!r} with the modifier idf. Make it with "
                 f"sparse_vectors_config={{{self.words!r}: models.SparseVectorParams(modifier=models.Modifier.IDF)}}, or let "
                 "fill(index) make one of another name."
             )
         if not self.own:
             return
-        width, held = 0 if self.dense is None else self.dense.dimension, getattr(config.vectors, "size", 0)
-        named = (told.get("embedding", ""), self.named)
-        self.named = self.named or named[0]
-        self.fresh = not fits or width != held or (all(named) and named[0] != named[1])
+        width, old_width = 0 if self.dense is None else self.dense.dimension, getattr(config.vectors, "size", 0)
+        names = (properties.get("embedding", ""), self.named)
+        self.named = self.named or names[0]
+        self.fresh = not fits or width != old_width or (all(names) and names[0] != names[1])
         if not self.fresh or replace:
             return
         way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
-        if width != held:
-            raise DimensionMismatchError(f"{called} has vectors of width {held}, and this index of width {width}. {way}")
-        raise InvalidArgumentError(f"{called} has vectors of the model {named[0]!r}, and this index of {named[1]!r}. {way}")
+        if width != old_width:
+            raise DimensionMismatchError(f"{subject} has vectors of width {old_width}, and this index of width {width}. {way}")
+        raise InvalidArgumentError(f"{subject} has vectors of the model {names[0]!r}, and this index of {names[1]!r}. {way}")
 
     def _absent(self, replace: bool) -> list[Any]:
         """Return the ids of the points whose nodes the index lacks."""
-        held, gone, offset = 0, list[Any](), None
+        count, absent_ids, offset = 0, list[Any](), None
         while True:
             points, offset = self.client.scroll(
                 self.collection, limit=_SCANNED, offset=offset, with_payload=[NODE, _DIGEST], with_vectors=False
             )
-            others = [point.id for point in points if self.own and not {NODE, _DIGEST} <= (point.payload or {}).keys()]
-            if others:
+            ids = [point.id for point in points if self.own and not {NODE, _DIGEST} <= (point.payload or {}).keys()]
+            if ids:
                 raise InvalidArgumentError(
-                    f"The collection {self.collection!r} holds points that were not written here, such as {others[0]}, and would "
+                    f"The collection {self.collection!r} holds points that were not written here, such as {ids[0]}, and would "
                     "be deleted; move them to another collection, or give another name."
                 )
-            held += len(points)
-            gone += [point.id for point in points if node_of(point) not in self.index.graph]
+            count += len(points)
+            absent_ids += [point.id for point in points if node_of(point) not in self.index.graph]
             if offset is None:
                 break
         if self.own:
-            check_loss(f"The collection {self.collection!r}", held, len(gone), replace)
-        return gone
+            check_loss(f"The collection {self.collection!r}", count, len(absent_ids), replace)
+        return absent_ids
 
     def begin(self) -> None:
         """Create the collection if it does not exist, and mark it as being filled."""
         from qdrant_client import models
 
         # By which two writes at once are noticed.
-        told: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named, "write": str(uuid4())}
+        properties: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named, "write": str(uuid4())}
         if isinstance(self.bm25, BM25):
-            told |= self.bm25.settings | {"mean length": self.mean}
-        self.told = told
-        if self.dense is not None and told["own"]:
+            properties |= self.bm25.settings | {"mean length": self.mean}
+        self.told = properties
+        if self.dense is not None and properties["own"]:
             tell_bare(self.dense, self.index.graph.ids)
         with reaching():
             if self.fresh and not self.new:
@@ -193,10 +193,10 @@ class QdrantPoints:
                 )
                 sparse = {} if self.words is None else {self.words: models.SparseVectorParams(modifier=models.Modifier.IDF)}
                 self.client.create_collection(
-                    self.collection, vectors_config=size or {}, sparse_vectors_config=sparse, metadata={_KEY: told}
+                    self.collection, vectors_config=size or {}, sparse_vectors_config=sparse, metadata={_KEY: properties}
                 )
             else:
-                self.client.update_collection(self.collection, metadata={_KEY: told})
+                self.client.update_collection(self.collection, metadata={_KEY: properties})
             if settings(self.client, self.collection) is None:
                 raise DatabaseError(f"Qdrant keeps no metadata of the collection {self.collection!r}; version 1.16 or later does.")
 
@@ -204,37 +204,37 @@ class QdrantPoints:
         """Delete the points of missing nodes, and write those that differ from the existing ones."""
         from qdrant_client import models
 
-        size, ids, written = positive("batch_size", batch_size), self.index.graph.ids, 0
+        size, ids, count = positive("batch_size", batch_size), self.index.graph.ids, 0
         weights = _Weights(self.bm25, self.mean) if isinstance(self.bm25, BM25) else None
         with (
             reaching(),
             progress_bar(total=len(ids), desc="writing points", unit="node", disable=not show_progress) as bar,
         ):
             for start in range(0, len(self.gone), size):
-                absent = models.PointIdsList(points=self.gone[start : start + size])
+                selection = models.PointIdsList(points=self.gone[start : start + size])
                 if self.own:
-                    self.client.delete(self.collection, absent)
+                    self.client.delete(self.collection, selection)
                 else:
-                    self.client.delete_vectors(self.collection, [self.words], absent.points)
+                    self.client.delete_vectors(self.collection, [self.words], selection.points)
             for start in range(0, len(ids), size):
                 self.check_alone()
                 rows = range(start, min(start + size, len(ids)))
                 points = self._points(rows, weights)
                 if self.told["own"]:
-                    asked = [point.id for point in points]
-                    held = self.client.retrieve(self.collection, asked, with_payload=[_DIGEST], with_vectors=False)
-                    known = {str(point.id): (point.payload or {}).get(_DIGEST) for point in held}
-                    points = [point for point in points if known.get(point.id) != point.payload[_DIGEST]]
+                    point_ids = [point.id for point in points]
+                    old_points = self.client.retrieve(self.collection, point_ids, with_payload=[_DIGEST], with_vectors=False)
+                    digests = {str(point.id): (point.payload or {}).get(_DIGEST) for point in old_points}
+                    points = [point for point in points if digests.get(point.id) != point.payload[_DIGEST]]
                     for part in _requests(points):
                         self.client.upsert(self.collection, part)
                 else:
                     name = str(self.words)
                     for part in _requests(points):
-                        own = [models.PointVectors(id=point.id, vector={name: point.vector[name]}) for point in part]
-                        self.client.update_vectors(self.collection, own)
-                written += len(points)
+                        vectors = [models.PointVectors(id=point.id, vector={name: point.vector[name]}) for point in part]
+                        self.client.update_vectors(self.collection, vectors)
+                count += len(points)
                 bar.update(len(rows))
-        return Changes(written, 0, len(self.gone))
+        return Changes(count, 0, len(self.gone))
 
     def _points(self, rows: range, weights: _Weights | None) -> list[Any]:
         """Return the points of some nodes, each with a digest of its vectors."""
@@ -273,16 +273,16 @@ class QdrantPoints:
     def finish(self) -> None:
         """Write the properties by which retrievers are chosen; without them, the collection counts as incomplete."""
         self.check_alone()
-        told = {name: value for name, value in self.told.items() if name != "write"}
+        properties = {name: value for name, value in self.told.items() if name != "write"}
         with reaching():
-            self.client.update_collection(self.collection, metadata={_KEY: {**told, "traits": traits_of(self.index)}})
+            self.client.update_collection(self.collection, metadata={_KEY: {**properties, "traits": traits_of(self.index)}})
 
 
 def _requests(points: Sequence[Any]) -> Iterator[list[Any]]:
     """Yield points in parts whose vectors a server takes in one request; one with very many words is alone."""
     part, room = list[Any](), _NUMBERS
     for point in points:
-        size = sum(len(held) if isinstance(held, list) else 2 * len(held.indices) for held in point.vector.values())
+        size = sum(len(vector) if isinstance(vector, list) else 2 * len(vector.indices) for vector in point.vector.values())
         if part and size > room:
             yield part
             part, room = [], _NUMBERS
@@ -355,10 +355,10 @@ def word_place(word: str) -> int:
 
 def added_weights(weights: Iterable[tuple[int, float]]) -> dict[int, float]:
     """Return weights by place, ascending; the weights of words with the same place are added."""
-    found: dict[int, float] = {}
+    sums: dict[int, float] = {}
     for place, weight in weights:
-        found[place] = found.get(place, 0.0) + weight
-    return dict(sorted(found.items()))
+        sums[place] = sums.get(place, 0.0) + weight
+    return dict(sorted(sums.items()))
 
 
 class _Weights:

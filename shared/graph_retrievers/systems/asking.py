@@ -66,17 +66,17 @@ def answered(operator: Any, question: Question, prompt: Prompt, instead: str, **
 def tell_failure(name: str, question: Question, error: LanguageModelError, instead: str) -> None:
     """Note that a language model failed, unless another operator, which asked the same model, has said why."""
     note = failure_note(error, instead)
-    if not any(note.partition(";")[0] in told for told in question.notes):
+    if not any(note.partition(";")[0] in other for other in question.notes):
         question.notes.append(f"{name}: {note}")
 
 
-def texts_read(given: Sequence[str], most: int) -> list[str]:
+def texts_read(texts: Sequence[str], most: int) -> list[str]:
     """Return the first texts of an answer, each once, without blank ones.
 
     >>> texts_read([" Ada", "", "Ada", "Lyon", "Silk"], 2)
     ['Ada', 'Lyon']
     """
-    return list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
+    return list(dict.fromkeys(text.strip() for text in texts if text.strip()))[:most]
 
 
 def numbered(options: Sequence[str]) -> str:
@@ -125,13 +125,13 @@ def option_scores(
     model = operator.language_model
     if model is None and question.reads_texts:
         pairs = zip(nodes, texts, strict=True)
-        return (yield tuple(Relevance(rows, texts=list(own), notes=question.notes) for rows, own in pairs))  # type: ignore[no-any-return]
+        return (yield tuple(Relevance(rows, texts=list(group), notes=question.notes) for rows, group in pairs))  # type: ignore[no-any-return]
     if model is None:
         return (yield tuple(Similarity(rows) for rows in nodes))  # type: ignore[no-any-return]
-    asked = [place for place, options in enumerate(texts) if alone is None or len(options) > 1]
-    answers = yield tuple(Completion(model, prompts[place], _SCORES) for place in asked)
+    places = [place for place, options in enumerate(texts) if alone is None or len(options) > 1]
+    answers = yield tuple(Completion(model, prompts[place], _SCORES) for place in places)
     scores = [np.full(len(options), alone, np.float64) for options in texts]
-    for place, answer in zip(asked, answers, strict=True):
+    for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, LanguageModelError):
             raise answer
         scores[place] = scores_by_number(answer["scores"], len(texts[place]))

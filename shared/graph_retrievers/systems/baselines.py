@@ -49,11 +49,11 @@ class Rerank(Operator):
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by the model's score."""
-        texts = yield from texts_read(question, found)
-        scores = yield Relevance(found.nodes, texts=texts, notes=question.heard)
-        return found.rescored(scores, question.owners(found.nodes))
+        texts = yield from texts_read(question, candidates)
+        scores = yield Relevance(candidates.nodes, texts=texts, notes=question.heard)
+        return candidates.rescored(scores, question.owners(candidates.nodes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

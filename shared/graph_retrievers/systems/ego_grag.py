@@ -41,13 +41,13 @@ class EdgeVectors(Request):
     signal: str
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return vectors, float64, from the signal."""
         queries = backend.queries
-        dense, lines = queries.index.signal(asked[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
-        rows = torch.from_numpy(np.concatenate([request.nodes for _, request in asked])).to(queries.index.device)
-        found = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.nodes) for _, request in asked])
-        return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(found, asked, strict=True)]
+        dense, lines = queries.index.signal(requests[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
+        rows = torch.from_numpy(np.concatenate([request.nodes for _, request in requests])).to(queries.index.device)
+        vectors = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.nodes) for _, request in requests])
+        return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(vectors, requests, strict=True)]
 
 
 class EgoGraphSearch(Operator):
@@ -122,23 +122,23 @@ class EgoGraphSearch(Operator):
         self.graphs, self.hops = positive("graphs", graphs), positive("hops", hops)
         self.entities, self.signal = positive("entities", entities), signal
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes of the best ego graphs around the nodes of `found`, by their soft scores."""
-        around = yield from nodes_around(question, found.nodes, self.hops)
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes of the best ego graphs around the nodes of `candidates`, by their soft scores."""
+        around = yield from nodes_around(question, candidates.nodes, self.hops)
         pool, place = np.unique(around.node, return_inverse=True)
-        inside = np.zeros((len(found), len(pool)))
+        inside = np.zeros((len(candidates), len(pool)))
         inside[around.owner, place] = 1.0
         scores, cosines = yield from self._scores(question, pool, inside)
 
         # Each of the best ego graphs keeps its best nodes; a node belongs to the first that keeps it.
-        soft, may, kept = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
-        for ego in best(scores, self.graphs, found.nodes).tolist():
-            own = np.flatnonzero((around.owner == ego) & may)
-            kept.append(own[best(soft[own], self.entities)])
-        places = np.concatenate(kept)
+        soft, may, parts = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
+        for ego in best(scores, self.graphs, candidates.nodes).tolist():
+            members = np.flatnonzero((around.owner == ego) & may)
+            parts.append(members[best(soft[members], self.entities)])
+        places = np.concatenate(parts)
         places = places[distinct(soft[places], around.node[places])]
         steps = [way[1:] for way in around.ways(places)]
-        return stacked(found, around.owner[places], steps, soft[places], self.name)
+        return stacked(candidates, around.owner[places], steps, soft[places], self.name)
 
     def _scores(self, question: Question, pool: np.ndarray, inside: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Return the cosines of the question with the mean vectors of C ego graphs, shape [C], and with the P nodes of `pool`.
@@ -155,8 +155,8 @@ class EgoGraphSearch(Operator):
             rows = np.unique(edges.row[np.isin(edges.far, pool)])
             ends = np.searchsorted(pool, question.ends(rows))
             among = inside[:, ends[:, 0]] * inside[:, ends[:, 1]]
-            own, likeness = yield EdgeVectors(rows, self.signal)
-            products, sums = products + among @ likeness, sums + among @ own
+            edge_vectors, likeness = yield EdgeVectors(rows, self.signal)
+            products, sums = products + among @ likeness, sums + among @ edge_vectors
         elif (counts > 1).any():
             question.notes.append(_NODES_ALONE.format(self.signal))
         # The length of a sum is at least its product with a unit vector.

@@ -79,19 +79,19 @@ class STeX(Operator):
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes, followed by the best candidates."""
-        new = yield from self.candidates(question, found)
-        both = question.grouped(concatenated([found, new]))
+        new = yield from self.candidates(question, candidates)
+        both = question.grouped(concatenated([candidates, new]))
         return both.top(self.budget, question.owners(both.nodes))
 
-    def candidates(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def candidates(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
-        owners = found.nodes // question.nodes
+        owners = candidates.nodes // question.nodes
         counts, place = np.bincount(owners, minlength=question.count), places_within(owners)
-        near, known = (yield Neighbors(found.nodes)), np.zeros(question.size, bool)
-        known[found.nodes] = True
-        near = near.kept(~known[near.node])
+        near, mask = (yield Neighbors(candidates.nodes)), np.zeros(question.size, bool)
+        mask[candidates.nodes] = True
+        near = near.kept(~mask[near.node])
         # Neighbours come in rank order, so the first of a node is its best-ranked one.
         nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
         leads = near.owner[first]
@@ -103,7 +103,7 @@ class STeX(Operator):
         scores = similarity[0] + self.beta * structure if similarity else structure
         # Of equal ones those of the lowest rows, as rows ascend.
         by = best(scores, self.nodes_per_round, groups=question.owners(nodes))
-        return reached(found, leads[by], nodes[by], scores[by], self.name)
+        return reached(candidates, leads[by], nodes[by], scores[by], self.name)
 
 
 def propagation(links: Near, weights: np.ndarray, degree: np.ndarray) -> Mix:
@@ -184,24 +184,24 @@ class GRanker(Operator):
         """Whether it takes several questions as one: not with weights, which are read as a matrix of all nodes."""
         return not self.weighted
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
-        texts = yield from texts_read(question, found, self.paths)
+        texts = yield from texts_read(question, candidates, self.paths)
         if self.alpha == 0:
-            scores = yield Relevance(found.nodes, texts=texts, notes=question.heard)
-            return found.rescored(scores, question.owners(found.nodes))
+            scores = yield Relevance(candidates.nodes, texts=texts, notes=question.heard)
+            return candidates.rescored(scores, question.owners(candidates.nodes))
         if self.weighted:
-            among, degree = yield Weights(found.nodes)
+            among, degree = yield Weights(candidates.nodes)
             links = Near(*np.nonzero(among))
             weights = among[links]
         else:
-            links, degree = yield EdgesAmong(found.nodes), Degree(found.nodes)  # A of line 2, D of line 3
+            links, degree = yield EdgesAmong(candidates.nodes), Degree(candidates.nodes)  # A of line 2, D of line 3
             weights = np.ones(len(links.node))
         if self.degree == "subgraph":
-            degree = np.bincount(links.owner, weights, len(found))
+            degree = np.bincount(links.owner, weights, len(candidates))
         mix = propagation(links, weights, degree)
-        scores = yield Relevance(found.nodes, mix, self.alpha, texts, notes=question.heard)  # lines 6 to 8
-        return found.rescored(scores, question.owners(found.nodes))
+        scores = yield Relevance(candidates.nodes, mix, self.alpha, texts, notes=question.heard)  # lines 6 to 8
+        return candidates.rescored(scores, question.owners(candidates.nodes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -82,33 +82,33 @@ class CompositeSystem(System):
     @property
     def reads_edge_signals(self) -> bool:  # type: ignore[override]
         """Whether one of the systems inside reads signals over edges."""
-        return any(isinstance(each, System) and each.reads_edge_signals for each in self.inner)
+        return any(isinstance(part, System) and part.reads_edge_signals for part in self.inner)
 
     def skips_names(self, index: Corpus) -> bool:
         """Return whether names in texts are left out of the graph: if each of those inside that walk leaves them out alone."""
-        walks = [each for each in self.inner if composed(index, each).walks]
-        return bool(walks) and all(isinstance(each, System) and each.skips_names(index) for each in walks)
+        walks = [part for part in self.inner if composed(index, part).walks]
+        return bool(walks) and all(isinstance(part, System) and part.skips_names(index) for part in walks)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the parts of the systems inside that are not trained; an operator tells nothing of them."""
-        found: list[Untrained] = []
-        for each in self.inner:
-            if isinstance(each, System):
-                with _named(getattr(each, "checkpoint", None)):
-                    found += each.untrained(index)
-        return tuple(found)
+        parts: list[Untrained] = []
+        for system in self.inner:
+            if isinstance(system, System):
+                with _named(getattr(system, "checkpoint", None)):
+                    parts += system.untrained(index)
+        return tuple(parts)
 
 
 @contextmanager
 def _named(checkpoint: str | Path | None) -> Iterator[None]:
     """Keep in mind that the first search of a checkpoint is being composed, or asked what is not trained."""
-    named, under_way = () if checkpoint is None else (str(checkpoint),), _UNDER_WAY.get()
-    if set(named) & set(under_way):
+    names, under_way = () if checkpoint is None else (str(checkpoint),), _UNDER_WAY.get()
+    if set(names) & set(under_way):
         raise InvalidArgumentError(
             f"The checkpoint {str(checkpoint)!r} names itself as its first search; pass another search as first=, or fit it again "
             "behind another."
         )
-    token = _UNDER_WAY.set((*under_way, *named))
+    token = _UNDER_WAY.set((*under_way, *names))
     try:
         yield
     finally:

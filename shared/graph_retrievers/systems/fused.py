@@ -72,19 +72,19 @@ class Fused(CompositeSystem):
         weights: Sequence[float] | None = None,
         constant: int = 5,
         depth: int = 100,
-        **named: Any,
+        **keywords: Any,
     ) -> None:
         # Under its name, as dataclasses.replace and the text of the system give it.
-        given = systems or named.pop("systems", ())
-        if "systems" in named:
+        members = systems or keywords.pop("systems", ())
+        if "systems" in keywords:
             raise InvalidArgumentError(f"Fused got systems in two ways; pass them all at once, got {shown(systems)} and systems=.")
-        check_keywords("Fused", named, ["systems", "weights", "constant", "depth"])
-        if not isinstance(given, list | tuple) or len(given) < 2:
-            raise InvalidArgumentError(f"Fused needs two systems or more, such as Fused(PPR(), Hybrid()), got {shown(given)}.")
+        check_keywords("Fused", keywords, ["systems", "weights", "constant", "depth"])
+        if not isinstance(members, list | tuple) or len(members) < 2:
+            raise InvalidArgumentError(f"Fused needs two systems or more, such as Fused(PPR(), Hybrid()), got {shown(members)}.")
         if weights is not None:
-            weights = list_weights(weights, len(given))
+            weights = list_weights(weights, len(members))
         set_field = object.__setattr__
-        set_field(self, "systems", tuple(as_first(system) for system in given))
+        set_field(self, "systems", tuple(as_first(system) for system in members))
         set_field(self, "weights", None if weights is None else tuple(weights))
         set_field(self, "constant", positive("constant", constant))
         set_field(self, "depth", positive("depth", depth))
@@ -102,9 +102,9 @@ class Fused(CompositeSystem):
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types of those systems that do not return every type; None if all of them do."""
-        given = [system.returned_types(index) for system in self.systems if isinstance(system, System)]
-        kinds = [kind for types in given if types is not None for kind in types]
-        return tuple(dict.fromkeys(kinds)) if any(types is not None for types in given) else None
+        lists = [system.returned_types(index) for system in self.systems if isinstance(system, System)]
+        kinds = [kind for types in lists if types is not None for kind in types]
+        return tuple(dict.fromkeys(kinds)) if any(types is not None for types in lists) else None
 
     @property
     def inner(self) -> tuple[System | Operator, ...]:

@@ -68,32 +68,32 @@ class AdaptiveReranking(Operator):
         """Return the composition: each round searches one pool, scores, and walks one edge."""
         return "(O_vs, O_gs, O_m)*"
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
-        initial, frontier, size = found.nodes, _Frontier(question), question.nodes  # R_0 and F
-        left, paths = np.full(question.count, self.budget), reads_paths(question)
+        initial, frontier, size = candidates.nodes, _Frontier(question), question.nodes  # R_0 and F
+        balance, paths = np.full(question.count, self.budget), reads_paths(question)
         rounds, turn = list[tuple[np.ndarray, ...]](), 0
         while len(initial) or len(frontier.nodes):
             # Line 5: the best of one pool, by turns.
             pool = frontier.best(self.nodes_per_round) if turn % 2 else initial
             owner = pool // size
-            batch = pool[places_within(owner) < np.minimum(self.nodes_per_round, left)[owner]]
+            batch = pool[places_within(owner) < np.minimum(self.nodes_per_round, balance)[owner]]
             if len(batch):
                 source = frontier.parent[batch] if turn % 2 else np.full(len(batch), -1)
                 texts = (yield PathTexts(_stepped(batch, source))) if paths else None
                 scores, near = yield Relevance(batch, texts=texts, notes=question.heard), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
-                left -= np.bincount(batch // size, minlength=question.count)
+                balance -= np.bincount(batch // size, minlength=question.count)
                 frontier.priority[batch] = inf
-                initial, frontier.nodes = (frontier.left(pool, left) for pool in (initial, frontier.nodes))
-                frontier.enter(batch, scores, near, left)  # line 9
+                initial, frontier.nodes = (frontier.left(pool, balance) for pool in (initial, frontier.nodes))
+                frontier.enter(batch, scores, near, balance)  # line 9
             turn += 1
         if not rounds:
-            return found
+            return candidates
         nodes, scores, parents, turns = map(np.concatenate, zip(*rounds, strict=True))
         latest = np.argsort(-turns, kind="stable")
         by = latest[order(scores[latest], groups=question.owners(nodes[latest]))]
-        return found_by(self.name, found, nodes[by], scores[by], parents[by])
+        return found_by(self.name, candidates, nodes[by], scores[by], parents[by])
 
 
 class _Frontier:
@@ -112,16 +112,16 @@ class _Frontier:
         """Return the `k` nodes of the highest priorities, of each question."""
         return self.nodes[best(self.priority[self.nodes], k, groups=self.question.owners(self.nodes))]
 
-    def left(self, nodes: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """Return those of some nodes, shape [n], that are not scored, without those of questions that have no budget `left`."""
+    def left(self, nodes: np.ndarray, balance: np.ndarray) -> np.ndarray:
+        """Return those of some nodes, shape [n], that are not scored, without those of questions that have no budget `balance`."""
         nodes = nodes[self.priority[nodes] < inf]
-        return nodes if left.all() else nodes[left[nodes // self.question.nodes] > 0]
+        return nodes if balance.all() else nodes[balance[nodes // self.question.nodes] > 0]
 
-    def enter(self, batch: np.ndarray, scores: np.ndarray, near: Near, left: np.ndarray) -> None:
-        """Add the neighbours of nodes, shape [n], that were scored; `left` has the budget of each question."""
+    def enter(self, batch: np.ndarray, scores: np.ndarray, near: Near, balance: np.ndarray) -> None:
+        """Add the neighbours of nodes, shape [n], that were scored; `balance` has the budget of each question."""
         size = self.question.nodes
-        given = np.where(left[batch // size] > 0, scores, -inf)
-        near = near.kept(given[near.owner] > self.priority[near.node])
+        open_scores = np.where(balance[batch // size] > 0, scores, -inf)
+        near = near.kept(open_scores[near.owner] > self.priority[near.node])
         if not len(near.node):
             return
         # The best node comes first; a neighbour of several enters by the first of them, which is written last.
@@ -135,13 +135,13 @@ class _Frontier:
         place = np.flatnonzero(np.concatenate([[True], lead[1:] != lead[:-1]]))
         leads, before = lead[place], np.cumsum(new)[place] - new[place]
         owner, score = batch[leads] // size, scores[leads]
-        waiting = np.bincount(self.nodes // size, minlength=len(left))[owner] + before - before[np.searchsorted(owner, owner)]
-        enters = waiting < left[owner]
+        waiting = np.bincount(self.nodes // size, minlength=len(balance))[owner] + before - before[np.searchsorted(owner, owner)]
+        enters = waiting < balance[owner]
         np.minimum.at(self.lowest, owner[enters], score[enters])
         leads_on = np.zeros(len(batch), bool)
         leads_on[leads] = enters | (score >= self.lowest[owner])
-        kept = np.flatnonzero(leads_on[lead])
-        node, lead, new = node[kept], lead[kept], new[kept]
+        places = np.flatnonzero(leads_on[lead])
+        node, lead, new = node[places], lead[places], new[places]
         nodes = np.concatenate([self.nodes, node[new]])
         self.nodes = nodes[np.argsort(nodes // size, kind="stable")]
         self.priority[node] = scores[lead]
@@ -152,10 +152,10 @@ class _Frontier:
         by = descending(scores, groups)
         run = runs(scores[by], None if groups is None else groups[by])
         if run is not None:
-            tied = np.flatnonzero(np.bincount(run)[run] > 1)
-            ids = [self.question.ids[row] for row in (nodes[by[tied]] % self.question.nodes).tolist()]
+            ties = np.flatnonzero(np.bincount(run)[run] > 1)
+            ids = [self.question.ids[row] for row in (nodes[by[ties]] % self.question.nodes).tolist()]
             by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__, reverse=True))
-            by[tied] = by[tied[by_id[np.argsort(run[tied[by_id]], kind="stable")]]]
+            by[ties] = by[ties[by_id[np.argsort(run[ties[by_id]], kind="stable")]]]
         ranks[by] = np.arange(len(by))
         return ranks
 

@@ -10,7 +10,7 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.systems.system import System, read_system
 
 
-def given_system(owner: str, given: Any, preset: System | None) -> Any:
+def given_system(owner: str, value: Any, preset: System | None) -> Any:
     """Return the system that a class runs: the given one, read from a text or a mapping, or its preset if it is None.
 
     Raises InvalidArgumentError for a system of another kind than that of the preset, and for a class in place of a system.
@@ -19,19 +19,19 @@ def given_system(owner: str, given: Any, preset: System | None) -> Any:
     >>> given_system("PPRRetriever", "ppr(seeds=2)", PPR()), given_system("PPRRetriever", None, PPR())
     (PPR(seeds=2), PPR())
     """
-    not_a_class("system", given)
-    system = read_system(given) if isinstance(given, (str, Mapping)) else given
+    not_a_class("system", value)
+    system = read_system(value) if isinstance(value, (str, Mapping)) else value
     if system is None or preset is None or isinstance(system, type(preset)):
         return preset if system is None else system
     # A composition may hold a model, whose text may hold a key.
-    told = shown(system) if isinstance(system, System) else f"{type(system).__name__}(...)"
-    raise InvalidArgumentError(f"{owner} runs {type(preset).__name__}, got {told}; use GraphRetriever for another system.")
+    text = shown(system) if isinstance(system, System) else f"{type(system).__name__}(...)"
+    raise InvalidArgumentError(f"{owner} runs {type(preset).__name__}, got {text}; use GraphRetriever for another system.")
 
 
-def check_options(owner: str, given: Iterable[str], known: Collection[str], system: Any) -> None:
+def check_options(owner: str, keywords: Iterable[str], parameters: Collection[str], system: Any) -> None:
     """Raise UnexpectedArgumentError for a keyword that `owner` does not take; for a parameter of its system, say where it goes."""
-    for name in given:
-        if name not in known and name in getattr(system, "__dataclass_fields__", ()):
-            told = f"{owner}(..., system={type(system).__name__}({name}=...))"
-            raise UnexpectedArgumentError(f"{shown(name)} is a parameter of the system: {told}.")
-    check_keywords(owner, given, sorted(known))
+    for name in keywords:
+        if name not in parameters and name in getattr(system, "__dataclass_fields__", ()):
+            call = f"{owner}(..., system={type(system).__name__}({name}=...))"
+            raise UnexpectedArgumentError(f"{shown(name)} is a parameter of the system: {call}.")
+    check_keywords(owner, keywords, sorted(parameters))

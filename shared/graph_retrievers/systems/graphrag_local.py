@@ -75,53 +75,53 @@ class EntityTexts(Operator):
         self.text_types, self.report_types = strings("text_types", text_types), strings("report_types", report_types)
         self.relationships = positive("relationships", relationships, least=0)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the texts, then the reports, then the entities, with relationships as facts."""
-        near, edges = yield Neighbors(found.nodes), Edges(found.nodes)
-        others = question.typed(edges.far, (*self.text_types, *self.report_types))
-        edges = edges.kept(~others & (edges.far != found.nodes[edges.owner]))
-        texts = yield from self._texts(question, found, near.kept(self._are_texts(question, near.node)), edges)
-        facts = (yield from self._facts(question, found, edges)) if self.relationships else None
+        near, edges = yield Neighbors(candidates.nodes), Edges(candidates.nodes)
+        mask = question.typed(edges.far, (*self.text_types, *self.report_types))
+        edges = edges.kept(~mask & (edges.far != candidates.nodes[edges.owner]))
+        texts = yield from self._texts(question, candidates, near.kept(self._are_texts(question, near.node)), edges)
+        facts = (yield from self._facts(question, candidates, edges)) if self.relationships else None
         if not self.text_types:
-            return replace(found.joined(texts), facts=facts)
-        reports = self._reports(found, near.kept(question.typed(near.node, self.report_types)))
-        return replace(texts.followed_by(reports, found), facts=facts)
+            return replace(candidates.joined(texts), facts=facts)
+        reports = self._reports(candidates, near.kept(question.typed(near.node, self.report_types)))
+        return replace(texts.followed_by(reports, candidates), facts=facts)
 
     def _are_texts(self, question: Question, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes are texts; all but reports if no types say which are."""
         return question.typed(nodes, self.text_types) if self.text_types else ~question.typed(nodes, self.report_types)
 
-    def _texts(self, question: Question, found: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
+    def _texts(self, question: Question, candidates: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
         """Return the texts of the entities, in order."""
-        ends = np.stack([found.nodes[edges.owner], edges.far], 1)
+        ends = np.stack([candidates.nodes[edges.owner], edges.far], 1)
         edge, text = yield from linked_to_both(question, ends, partial(self._are_texts, question))
-        own, shared = texts.owner * question.size + texts.node, edges.owner[edge] * question.size + text
-        contained = np.bincount(places_of(own, shared), minlength=len(own))
+        keys, edge_keys = texts.owner * question.size + texts.node, edges.owner[edge] * question.size + text
+        counts = np.bincount(places_of(keys, edge_keys), minlength=len(keys))
         # The first owner of each text, as owners ascend.
         _, first = np.unique(texts.node, return_index=True)
-        by = first[np.lexsort((texts.node[first], -contained[first], texts.owner[first]))]
-        return reached(found, texts.owner[by], texts.node[by], found.scores[texts.owner[by]], self.name)
+        by = first[np.lexsort((texts.node[first], -counts[first], texts.owner[first]))]
+        return reached(candidates, texts.owner[by], texts.node[by], candidates.scores[texts.owner[by]], self.name)
 
-    def _reports(self, found: Candidates, reports: Near) -> Candidates:
+    def _reports(self, candidates: Candidates, reports: Near) -> Candidates:
         """Return the reports, those of most entities first."""
         nodes, first, matches = np.unique(reports.node, return_index=True, return_counts=True)
         by = np.lexsort((nodes, -matches))
-        return reached(found, reports.owner[first[by]], nodes[by], matches[by] / max(len(found), 1), self.name)
+        return reached(candidates, reports.owner[first[by]], nodes[by], matches[by] / max(len(candidates), 1), self.name)
 
-    def _facts(self, question: Question, found: Candidates, edges: EdgeRows) -> Algorithm[Facts]:
+    def _facts(self, question: Question, candidates: Candidates, edges: EdgeRows) -> Algorithm[Facts]:
         """Return the relationships among the entities, and the first of those with others."""
         rows, first = np.unique(edges.row, return_index=True)
         ends = question.ends(rows)
         nodes, place = np.unique(ends, return_inverse=True)
         degree = yield Degree(nodes, exclude_types=(*self.text_types, *self.report_types))
         rank = degree[place.reshape(-1, 2)].sum(1)
-        inside = (places_of(found.nodes, ends.ravel()).reshape(-1, 2) >= 0).all(1)
+        inside = (places_of(candidates.nodes, ends.ravel()).reshape(-1, 2) >= 0).all(1)
         # How many of the entities the far end of a relationship is related to.
         pairs = np.unique(np.stack([edges.far, edges.owner], 1), axis=0)
-        others, links = np.unique(pairs[:, 0], return_counts=True)
-        linked = links[np.searchsorted(others, edges.far[first])]
-        by = np.lexsort((rows, -rank, -np.where(inside, 0, linked), ~inside))
-        by = by[: inside.sum() + self.relationships * len(found)]
+        far, links = np.unique(pairs[:, 0], return_counts=True)
+        counts = links[np.searchsorted(far, edges.far[first])]
+        by = np.lexsort((rows, -rank, -np.where(inside, 0, counts), ~inside))
+        by = by[: inside.sum() + self.relationships * len(candidates)]
         return Facts(rows[by], 1 / np.arange(1, len(by) + 1), self.name)
 
 
@@ -172,7 +172,7 @@ class GraphRAGLocal(System):
     def compose(self, index: Corpus) -> Operator:
         """Return vector search for entities, and their texts."""
         texts, reports = (passage_types(index.facts, name) for name in (self.passage_type, self.report_type))
-        others = tuple(name for name in index.facts.type_names if name not in (*texts, *reports))
-        search = VectorSearch(self.entities, returned=False, types=others if texts or reports else ())
+        entity_types = tuple(name for name in index.facts.type_names if name not in (*texts, *reports))
+        search = VectorSearch(self.entities, returned=False, types=entity_types if texts or reports else ())
         facts = self.relationships if self.facts else 0
         return Pipeline(search, EntityTexts(text_types=texts, report_types=reports, relationships=facts))

@@ -42,16 +42,16 @@ def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
     >>> edge_prizes(np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
     """
-    left, groups = np.asarray(similarities, np.float64).copy(), list[np.ndarray]()
-    prizes = np.zeros(len(left))
-    while len(groups) < count and (left > -np.inf).any():
-        best = left.max()
-        groups.append(left >= best - _ROUNDING * abs(best))
-        left[groups[-1]] = -np.inf
+    values, groups = np.asarray(similarities, np.float64).copy(), list[np.ndarray]()
+    prizes = np.zeros(len(values))
+    while len(groups) < count and (values > -np.inf).any():
+        best = values.max()
+        groups.append(values >= best - _ROUNDING * abs(best))
+        values[groups[-1]] = -np.inf
     last = float(len(groups))
-    for place, alike in enumerate(groups):
-        prize = min((len(groups) - place) / alike.sum(), last)
-        prizes[alike], last = prize, prize * (1 - _FALL)
+    for place, group in enumerate(groups):
+        prize = min((len(groups) - place) / group.sum(), last)
+        prizes[group], last = prize, prize * (1 - _FALL)
     return prizes
 
 
@@ -146,9 +146,9 @@ class SteinerTreeSearch(Operator):
         self.cost, self.k = float(cost), None if k is None else positive("k", k)
         self.signal, self.facts = signal, facts
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes of the subgraph; those of `found` have prizes."""
-        queries, nodes = question.queries, found.nodes
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes of the subgraph; those of `candidates` have prizes."""
+        queries, nodes = question.queries, candidates.nodes
         prized, starts = self._prizes_edges(question), nodes
         if prized:
             rows, *_ = yield NearestEdges(self.seed_edges, self.signal, started_edges)
@@ -163,14 +163,14 @@ class SteinerTreeSearch(Operator):
             likeness, may = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
             gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
         sources, targets = np.searchsorted(pool, ends).T
-        places, chosen = self._tree(sources, targets, prizes, gains)
+        places, edge_places = self._tree(sources, targets, prizes, gains)
         scores = prizes[places] + (yield from _similarities(question, pool[places]))
-        by, by_gain = order(scores), order(gains[chosen])
+        by, by_gain = order(scores), order(gains[edge_places])
         ranked = pool[places][by]
-        trails, relations = _paths(ranked.tolist(), set(starts.tolist()), ends[chosen], relations[chosen])
-        made = Candidates(ranked, falling(scores[by]), trails, np.zeros(len(by), np.int64), (self.name,), relations)
-        made.facts = Facts(rows[chosen][by_gain], gains[chosen][by_gain], self.name) if self.facts else None
-        return made
+        trails, relations = _paths(ranked.tolist(), set(starts.tolist()), ends[edge_places], relations[edge_places])
+        result = Candidates(ranked, falling(scores[by]), trails, np.zeros(len(by), np.int64), (self.name,), relations)
+        result.facts = Facts(rows[edge_places][by_gain], gains[edge_places][by_gain], self.name) if self.facts else None
+        return result
 
     def _prizes_edges(self, question: Question) -> bool:
         there = self.seed_edges > 0 and self.signal in question.signals
@@ -183,29 +183,29 @@ class SteinerTreeSearch(Operator):
 
         A note says if some are left out.
         """
-        held = np.zeros(question.size, bool)
-        held[starts] = True
-        front, cut = np.flatnonzero(held), False
+        mask = np.zeros(question.size, bool)
+        mask[starts] = True
+        front, cut = np.flatnonzero(mask), False
         room = self.candidates - len(front)
         while len(front) and not cut:
             near = (yield Neighbors(front)).node
-            near, count = np.unique(near[~held[near]], return_counts=True)
+            near, count = np.unique(near[~mask[near]], return_counts=True)
             cut = len(near) > room
             if cut:
                 by = order((yield from _similarities(question, near)))
                 near = near[by[np.argsort(count[by] < 2, kind="stable")]][: max(room, 0)]
-            held[near] = True
+            mask[near] = True
             front, room = near, room - len(near)
-        pool = np.flatnonzero(held)
+        pool = np.flatnonzero(mask)
         edges = yield Edges(pool)
-        kept = np.flatnonzero(held[edges.far] & question.walked(pool)[edges.owner])
-        rows, first = np.unique(edges.row[kept], return_index=True)
-        relations = edges.relation[kept][first]
+        places = np.flatnonzero(mask[edges.far] & question.walked(pool)[edges.owner])
+        rows, first = np.unique(edges.row[places], return_index=True)
+        relations = edges.relation[places][first]
         most = _EDGES_PER_NODE * self.candidates
         if len(rows) > most:
             likeness = (yield EdgeScores(rows, self.signal)) if prized else np.zeros(len(rows))
-            kept = np.sort(order(likeness)[:most])
-            rows, relations, cut = rows[kept], relations[kept], True
+            places = np.sort(order(likeness)[:most])
+            rows, relations, cut = rows[places], relations[places], True
         if cut:
             question.notes.append(_LEFT_OUT.format(self.candidates))
         return pool, rows, relations
@@ -214,15 +214,15 @@ class SteinerTreeSearch(Operator):
         """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
         dearest = gains.max(initial=0.0)
         cost = min(self.cost, dearest * (1 - _FALL / 2)) if dearest > 0 else self.cost
-        size, plain, own = prizes.size, np.flatnonzero(gains <= cost), np.flatnonzero(gains > cost)
-        middle = size + np.arange(own.size)
-        near = np.concatenate([sources[plain], sources[own], middle])
-        far = np.concatenate([targets[plain], middle, targets[own]])
-        costs = np.concatenate([cost - gains[plain], np.zeros(2 * own.size)])
-        nodes, edges = prize_collecting_steiner_tree(near, far, np.concatenate([prizes, gains[own] - cost]), costs)
-        chosen = np.union1d(plain[edges[edges < plain.size]], own[nodes[nodes >= size] - size])
-        held = np.unique(np.concatenate([nodes[nodes < size], sources[chosen], targets[chosen]]))
-        return held.tolist(), chosen.tolist()
+        size, plain, with_middle = prizes.size, np.flatnonzero(gains <= cost), np.flatnonzero(gains > cost)
+        middle = size + np.arange(with_middle.size)
+        near = np.concatenate([sources[plain], sources[with_middle], middle])
+        far = np.concatenate([targets[plain], middle, targets[with_middle]])
+        costs = np.concatenate([cost - gains[plain], np.zeros(2 * with_middle.size)])
+        nodes, edges = prize_collecting_steiner_tree(near, far, np.concatenate([prizes, gains[with_middle] - cost]), costs)
+        tree_edges = np.union1d(plain[edges[edges < plain.size]], with_middle[nodes[nodes >= size] - size])
+        tree_nodes = np.unique(np.concatenate([nodes[nodes < size], sources[tree_edges], targets[tree_edges]]))
+        return tree_nodes.tolist(), tree_edges.tolist()
 
 
 def _similarities(question: Question, nodes: np.ndarray) -> Algorithm[np.ndarray]:
@@ -241,14 +241,14 @@ def _paths(nodes: list[int], starts: set[int], ends: np.ndarray, relations: np.n
     for (source, target), relation in zip(ends.tolist(), relations.tolist(), strict=True):
         near[source].append((target, relation))
         near[target].append((source, relation))
-    reached = [next((node for node in nodes if node in starts), best) for best in nodes[:1]]
-    paths: dict[int, tuple[list[int], list[int]]] = {node: ([node], []) for node in reached}
-    for node in reached:
+    queue = [next((node for node in nodes if node in starts), best) for best in nodes[:1]]
+    paths: dict[int, tuple[list[int], list[int]]] = {node: ([node], []) for node in queue}
+    for node in queue:
         for other, relation in near[node]:
             if other not in paths:
                 trail, steps = paths[node]
                 paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*steps, relation][1 - LONGEST_TRAIL :])
-                reached.append(other)
+                queue.append(other)
     return padded([paths[node][0] for node in nodes], left=True, least=1), padded([paths[node][1] for node in nodes], left=True)
 
 

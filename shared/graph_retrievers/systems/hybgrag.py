@@ -132,36 +132,36 @@ class RoutedSearch(Operator):
         """Return a language model if there is none."""
         return ("a language model (pass language_model=)",) if self.language_model is None else ()
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the last choice found."""
         attempts, result = list[str](), Candidates.none()
-        for left in reversed(range(self.iterations)):
+        for remaining in reversed(range(self.iterations)):
             entities = yield from self._routed(question, attempts, result)
             if entities is None:
                 break
-            asked = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
+            route = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
             egos = yield from self._egos(question, entities)
             result = (yield from self._ranked(question, egos)) if entities else (yield from self._texts(question))
-            if not left and not len(result) and entities:
-                question.notes.append(f"{self.name}: nothing is reached by {asked:.200}; texts were searched")
-            if not left or (yield from self._valid(question, egos, result)):
+            if not remaining and not len(result) and entities:
+                question.notes.append(f"{self.name}: nothing is reached by {route:.200}; texts were searched")
+            if not remaining or (yield from self._valid(question, egos, result)):
                 break
-            feedback = yield from self._feedback(question, asked, egos, result)
+            feedback = yield from self._feedback(question, route, egos, result)
             if feedback is None:
                 break
-            attempts.append(f"- {asked}: {feedback}")
+            attempts.append(f"- {route}: {feedback}")
         return result if len(result) else (yield from self._texts(question))
 
     def _routed(self, question: Question, attempts: list[str], before: Candidates) -> Algorithm[list[tuple[str, list[str]]] | None]:
         """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
-        told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
-        shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
-        route = yield from answered(self, question, _ROUTE, _instead(before), relations=shown, feedback=told)
+        feedback = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
+        relations = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
+        route = yield from answered(self, question, _ROUTE, _instead(before), relations=relations, feedback=feedback)
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
         # Prompts and notes tell no others.
-        return [(each["name"], each["relations"][:_RADIUS]) for each in entities[:_MOST_ENTITIES]]
+        return [(entity["name"], entity["relations"][:_RADIUS]) for entity in entities[:_MOST_ENTITIES]]
 
     def _texts(self, question: Question) -> Algorithm[Candidates]:
         """Return the nodes most similar to the question."""
@@ -170,9 +170,9 @@ class RoutedSearch(Operator):
 
     def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[Egos]:
         """Return the nodes to which the relations of each entity lead, with the name of the entity."""
-        named = yield Titled(tuple(name for name, _ in entities))
+        matches = yield Titled(tuple(name for name, _ in entities))
         egos: Egos = []
-        for (name, relations), rows in zip(entities, named, strict=True):
+        for (name, relations), rows in zip(entities, matches, strict=True):
             nodes = np.array(rows, np.int64)
             nodes = nodes[question.started(nodes)]
             if not len(nodes) and question.corpus.embedding is not None:
@@ -187,17 +187,17 @@ class RoutedSearch(Operator):
     def _followed(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
         """Return the nodes to which a relation leads, each once; None for any relation."""
         edges = yield Edges(part.nodes)
-        wanted = edges.far != part.nodes[edges.owner]
+        mask = edges.far != part.nodes[edges.owner]
         if relation is not None:
-            wanted &= np.array([name.casefold() == relation.casefold() for name in question.relation_names(edges.relation)], bool)
-        edges = edges.kept(wanted)
+            mask &= np.array([name.casefold() == relation.casefold() for name in question.relation_names(edges.relation)], bool)
+        edges = edges.kept(mask)
         ego = reached(part, edges.owner, edges.far, np.zeros(len(edges.far)), self.name, edges.relation)
         return ego.taken(np.sort(np.unique(ego.nodes, return_index=True)[1]))
 
     def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
         """Return what is reached from all entities, the most similar to the question first."""
-        first, *others = [ego for _, ego in egos]
-        inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in others)])
+        first, *rest = [ego for _, ego in egos]
+        inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in rest)])
         common = first.taken(np.flatnonzero(inside))
         scores = yield Similarity(common.nodes)
         by = best(scores, question.k, common.nodes)
@@ -208,18 +208,18 @@ class RoutedSearch(Operator):
         if not len(result):
             return False
         top = result.top(self.judged)
-        listed = [f"- {text[:_LONGEST]}" for text in (yield Texts(top.nodes, titles=True))]
+        lines = [f"- {text[:_LONGEST]}" for text in (yield Texts(top.nodes, titles=True))]
         for name, ego in egos:
             for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
                 steps = ego.steps()[at]
-                listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
-        verdict = yield from answered(self, question, _VALIDATE, "the result was not validated", texts="\n".join(listed))
+                lines[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
+        verdict = yield from answered(self, question, _VALIDATE, "the result was not validated", texts="\n".join(lines))
         return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
-        found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-        comment = yield from answered(self, question, _COMMENT, _instead(result), route=route, found=found)
+        counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
+        comment = yield from answered(self, question, _COMMENT, _instead(result), route=route, found=counts)
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 

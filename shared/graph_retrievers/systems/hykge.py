@@ -129,7 +129,7 @@ class HypothesisChains(Operator):
         self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
         self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
         answer = yield from answered(self, question, _PROMPT, _WITHOUT, count=self.entities)
         hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
@@ -145,10 +145,10 @@ class HypothesisChains(Operator):
         texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
         scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
         by = best(scores, self.chains)
-        kept, least = Chains(chains.nodes[by], scores[by], self.name), scores[by[-1]] if len(by) else 0.0
-        others = Candidates.seeds(anchors, np.full(len(anchors), least), self.name)
-        made = along(kept).followed_by(others)
-        return replace(made, chains=kept) if self.facts and len(by) else made
+        best_chains, least = Chains(chains.nodes[by], scores[by], self.name), scores[by[-1]] if len(by) else 0.0
+        seeds = Candidates.seeds(anchors, np.full(len(anchors), least), self.name)
+        result = along(best_chains).followed_by(seeds)
+        return replace(result, chains=best_chains) if self.facts and len(by) else result
 
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[np.ndarray]:
         """Return the nodes of the entities, each once; without a language model those nearest to the question."""
@@ -167,13 +167,13 @@ class HypothesisChains(Operator):
         if not question.reads_texts:
             return (yield from self._cosines(chains))
         names = yield from names_of([nodes[nodes >= 0] for nodes in chains.nodes])
-        read = list[str]()
-        for (first, *others), relations, ahead in zip(names, chains.relations, chains.ahead, strict=True):
-            steps = zip(question.relation_names(relations[: len(others)]), ahead, others, strict=False)
+        lines = list[str]()
+        for (first, *rest), relations, ahead in zip(names, chains.relations, chains.ahead, strict=True):
+            steps = zip(question.relation_names(relations[: len(rest)]), ahead, rest, strict=False)
             ways = (f" -{name}-> {far}" if forward else f" <-{name}- {far}" for name, forward, far in steps)
-            read.append(first + "".join(ways))
-        asked = Relevance(chains.last, texts=read, notes=question.notes)
-        scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
+            lines.append(first + "".join(ways))
+        request = Relevance(chains.last, texts=lines, notes=question.notes)
+        scores = yield tuple(request if text == question.text else WithQuery(request, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]
 
     def _cosines(self, chains: StepChains) -> Algorithm[np.ndarray]:

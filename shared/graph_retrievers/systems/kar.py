@@ -121,14 +121,14 @@ class KnowledgeAwareExpansion(Rewriting):
         """Whether it finds more if there are edges: neighbours expand the question."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the question and its expansion."""
         if not question.has_vectors or question.corpus.embedding is None:
             question.notes.append(f"{self.name}: {_NO_EMBEDDING}")
-            return (yield from self._searched(question, found))
+            return (yield from self._searched(question, candidates))
         expansion = yield from self._expansion(question)
         text = "\n".join((question.text, *expansion)) if expansion else None
-        return (yield from self._searched(question, found, text))
+        return (yield from self._searched(question, candidates, text))
 
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""
@@ -139,27 +139,27 @@ class KnowledgeAwareExpansion(Rewriting):
 
         # Document-based relation filtering.
         around = yield from nodes_around(question, nodes, self.hops)
-        cosines, others = (yield Similarity(around.node)), np.flatnonzero(around.before >= 0)
-        kept = others[best(cosines[others], self.neighbors, around.node[others], around.owner[others])]
-        ways = yield from _ways(question, around, kept)
-        documents = yield Texts(np.append(nodes, around.node[kept]), titles=True)
+        cosines, places = (yield Similarity(around.node)), np.flatnonzero(around.before >= 0)
+        best_places = places[best(cosines[places], self.neighbors, around.node[places], around.owner[places])]
+        ways = yield from _ways(question, around, best_places)
+        documents = yield Texts(np.append(nodes, around.node[best_places]), titles=True)
 
         # Document triples, and the expansion from them.
         triples = [f"Document: {text[:_LONGEST]}" for text in documents[: len(nodes)]]
-        for place, way, text in zip(around.owner[kept].tolist(), ways, documents[len(nodes) :], strict=True):
+        for place, way, text in zip(around.owner[best_places].tolist(), ways, documents[len(nodes) :], strict=True):
             triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
-        written = None
+        passages = None
         if entities is not None:
-            written = yield from self._written(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
-        return written or list(dict.fromkeys(text for text in documents if text.strip()))
+            passages = yield from self._written(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
+        return passages or list(dict.fromkeys(text for text in documents if text.strip()))
 
 
 def _ways(question: Question, around: Around, places: np.ndarray) -> Algorithm[list[str]]:
     """Return the relations on the way to each of some nodes around others."""
     ways = around.ways(places)
     steps = yield from first_steps(question, np.unique(np.array([row for way in ways for row in way[:-1]], np.int64)))
-    told = zip(question.relation_names(steps.relation), steps.ahead, strict=True)
-    arrows = [f"-[{name}]->" if ahead else f"<-[{name}]-" for name, ahead in told]
+    labels = zip(question.relation_names(steps.relation), steps.ahead, strict=True)
+    arrows = [f"-[{name}]->" if ahead else f"<-[{name}]-" for name, ahead in labels]
     arrow = dict(zip(zip(steps.near.tolist(), steps.far.tolist(), strict=True), arrows, strict=True))
     return [" ".join(arrow[pair] for pair in pairwise(way)) for way in ways]
 

@@ -99,17 +99,17 @@ class FactTrees(Operator):
         # Without a type, no node is only a text.
         self._types = (text_type,) if text_type else ()
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the chunks, tree by tree."""
-        reach = yield from self._expanded(question, found)
+        reach = yield from self._expanded(question, candidates)
         texts = question.typed(reach.nodes, self._types)
         chunks, entities = reach.nodes[texts] if self._types else reach.nodes, reach.nodes[~texts]
         similarity = yield Similarity(chunks)
-        first = np.where(np.isin(chunks, found.nodes), np.inf, similarity)
-        kept = best(first, max(self.candidates, len(found)), chunks)
-        if len(kept) < len(chunks):
-            question.notes.append(f"{self.name}: of {len(chunks)} chunks, the {len(kept)} most similar to the question were read")
-        chunks, similarity = chunks[kept], similarity[kept]
+        first = np.where(np.isin(chunks, candidates.nodes), np.inf, similarity)
+        places = best(first, max(self.candidates, len(candidates)), chunks)
+        if len(places) < len(chunks):
+            question.notes.append(f"{self.name}: of {len(chunks)} chunks, the {len(places)} most similar to the question were read")
+        chunks, similarity = chunks[places], similarity[places]
 
         trees = spanning_trees((yield from self._facts(question, entities, chunks, similarity)))
         scores = yield from self._scored(question, trees)
@@ -118,9 +118,9 @@ class FactTrees(Operator):
         nodes = np.array(list(dict.fromkeys(ranked)), np.int64)
         return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
 
-    def _expanded(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def _expanded(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what is reached: the entities of the chunks, others along facts, and the chunks of all of these entities."""
-        reach = front = found
+        reach = front = candidates
         # One step leads from chunks to their entities, where these are other nodes.
         for _ in range(self.hops + len(self._types)):
             before = len(reach)
@@ -160,8 +160,8 @@ class FactTrees(Operator):
         rows = [sorted({fact.row for fact in tree}) for tree in trees]
         # All facts in one request: it is one round trip to a database.
         distinct = np.unique(np.array([row for numbers in rows for row in numbers], np.int64))
-        told = dict(zip(distinct.tolist(), (yield EdgeTexts(distinct)), strict=True))
-        texts = [". ".join(told[row] for row in numbers) for numbers in rows]
+        fact_texts = dict(zip(distinct.tolist(), (yield EdgeTexts(distinct)), strict=True))
+        texts = [". ".join(fact_texts[row] for row in numbers) for numbers in rows]
         chunks = np.array([tree[0].chunk for tree in trees], np.int64)
         return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
 

@@ -73,21 +73,21 @@ class TransitionGraph:
         keys, sums = summed(size, keys, weights.repeat(2)[order])
         indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
         indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)
-        made = cls.__new__(cls)
-        made._scale(indptr, (keys % max(size, 1)).to(torch.int32), sums, walk_allowed)
-        return made
+        graph = cls.__new__(cls)
+        graph._scale(indptr, (keys % max(size, 1)).to(torch.int32), sums, walk_allowed)
+        return graph
 
     def _scale(self, indptr: Tensor, neighbors: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
         """Take the lists of neighbours and their weights, which are the same from both ends."""
         self.size, length = len(indptr) - 1, indptr.diff()
-        entered = weights if walk_allowed is None else weights * walk_allowed.index_select(0, neighbors)
-        strength = torch.segment_reduce(entered, "sum", offsets=indptr, initial=0.0)
+        inflow = weights if walk_allowed is None else weights * walk_allowed.index_select(0, neighbors)
+        strength = torch.segment_reduce(inflow, "sum", offsets=indptr, initial=0.0)
         self.root = strength.masked_fill_(strength == 0, 1.0).sqrt_()
         share = self.root.reciprocal()
         values = torch.repeat_interleave(share, length).mul_(share.index_select(0, neighbors)).mul_(weights)
         if walk_allowed is not None:
-            kept = torch.repeat_interleave(walk_allowed, length)
-            neighbors, values = neighbors[kept], values[kept]
+            mask = torch.repeat_interleave(walk_allowed, length)
+            neighbors, values = neighbors[mask], values[mask]
             indptr = torch.nn.functional.pad(torch.cumsum(length * walk_allowed, 0), (1, 0))
         self.indptr, self.neighbors, self.values = indptr, neighbors, values
 
@@ -117,8 +117,8 @@ class TransitionGraph:
 def _normalised(restart: Tensor) -> Tensor:
     total = restart.sum(1, keepdim=True, dtype=torch.float64)
     # A row with NaN or infinity has no finite sum. One answer of a device to wait for.
-    wrong, empty = torch.stack([~torch.isfinite(total).all() | (restart < 0).any(), (total <= 0).any()]).tolist()
-    if wrong:
+    invalid, empty = torch.stack([~torch.isfinite(total).all() | (restart < 0).any(), (total <= 0).any()]).tolist()
+    if invalid:
         raise InvalidArgumentError("Restart weights must be finite and not negative.")
     if empty:
         row = int((total.flatten() <= 0).nonzero()[0])
@@ -176,28 +176,28 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 8).double() * graph.root
     before: float | Tensor = float("inf")
-    left, all_left = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device), True
+    active, all_active = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device), True
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
         new = (graph.product @ value).mul_(damping).add_(restarted)
-        if not all_left:
+        if not all_active:
             # A finished query does not change while others continue.
-            new = torch.where(left, new, value)
+            new = torch.where(active, new, value)
         change = graph.root @ value.sub_(new).abs_()
         value = new
         error = 2 * (damping * change + rounding @ value) / ((1 - damping) * (graph.root @ value))
-        left = error > tolerance
-        if not bool(left.any()):
+        active = error > tolerance
+        if not bool(active.any()):
             value = value.mul_(root)
             value = value.T if value.dim() == 2 else value.unsqueeze(0)
             return value.div_(value.sum(1, keepdim=True))
         # Without rounding, each change is smaller than the one before by the factor d.
-        if bool((left & (change >= before)).any()):
+        if bool((active & (change >= before)).any()):
             raise ConvergenceError(
                 f"PageRank with damping {damping} cannot meet the tolerance {tolerance:g} on this graph: rounding alone leaves "
                 f"an error of up to {float(error.max()):.1e}. Lower the damping or raise the tolerance."
             )
-        before, all_left = change, bool(left.all())
+        before, all_active = change, bool(active.all())
     # Two distributions are never further apart than 2.
     raise ConvergenceError(
         f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "
@@ -218,19 +218,19 @@ def _near(graph: TransitionGraph, restarted: Tensor, damping: float, tolerance: 
     together = max(1, int(math.log(_SINGLE / (1 - damping)) / math.log(rate))) if rate else 1
     value = _chebyshev(graph.single_product, restarted.float(), damping, min(together, steps)).double()
     for start in range(together, steps, together):
-        missing = (graph.product @ value).mul_(damping).sub_(value).add_(restarted)
-        value += _chebyshev(graph.single_product, missing.float(), damping, min(together, steps - start))
+        residual = (graph.product @ value).mul_(damping).sub_(value).add_(restarted)
+        value += _chebyshev(graph.single_product, residual.float(), damping, min(together, steps - start))
     return value.clamp_(min=0)
 
 
-def _chebyshev(product: Tensor, wanted: Tensor, damping: float, steps: int) -> Tensor:
+def _chebyshev(product: Tensor, target: Tensor, damping: float, steps: int) -> Tensor:
     """Return the y for which y less the damped product with y is nearly what is wanted."""
-    before, value, weight = torch.zeros_like(wanted), wanted.clone(), 2.0
-    add_product = Tensor.addmv_ if wanted.dim() == 1 else Tensor.addmm_
+    before, value, weight = torch.zeros_like(target), target.clone(), 2.0
+    add_product = Tensor.addmv_ if target.dim() == 1 else Tensor.addmm_
     for _ in range(steps):
         weight = 1 / (1 - damping**2 * weight / 4)
         # A step of the walk, which goes on beyond its end, away from the value before.
-        before.mul_(1 - weight).add_(wanted, alpha=weight)
+        before.mul_(1 - weight).add_(target, alpha=weight)
         before, value = value, add_product(before, product, value, alpha=weight * damping)
     return value
 
@@ -275,30 +275,30 @@ class Walk(Request):
     damping: float = 0.5
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of all questions, whose walks run side by side; on a processor those whose tables fit into its cache."""
         size = backend.size
-        places = np.concatenate([np.atleast_1d(place) for place, _ in asked])
-        spread = np.concatenate([np.broadcast_to(request.spread, np.shape(place)).ravel() for place, request in asked])
+        places = np.concatenate([np.atleast_1d(place) for place, _ in requests])
+        spread = np.concatenate([np.broadcast_to(request.spread, np.shape(place)).ravel() for place, request in requests])
         # The walk of each node at which one restarts.
-        first = np.cumsum([0, *(np.size(place) for place, _ in asked)])
-        several = type(asked[0][0]) is not int
+        first = np.cumsum([0, *(np.size(place) for place, _ in requests)])
+        several = type(requests[0][0]) is not int
         owner = [
             start + (request.nodes // size if several else 0 * request.nodes)
-            for start, (_, request) in zip(first, asked, strict=False)
+            for start, (_, request) in zip(first, requests, strict=False)
         ]
-        nodes = np.concatenate([request.nodes % size if several else request.nodes for _, request in asked])
-        weights = np.concatenate([request.weights for _, request in asked])
-        walks = _Walks(asked[0][1], places, spread, np.concatenate(owner), nodes, weights)
+        nodes = np.concatenate([request.nodes % size if several else request.nodes for _, request in requests])
+        weights = np.concatenate([request.weights for _, request in requests])
+        walks = _Walks(requests[0][1], places, spread, np.concatenate(owner), nodes, weights)
         values, rows = walks.most_visited(backend)
-        held = values > 0
+        mask = values > 0
         if not several:
-            return [(row[kept], value[kept]) for row, value, kept in zip(rows, values, held, strict=True)]
-        found = []
+            return [(row[part], value[part]) for row, value, part in zip(rows, values, mask, strict=True)]
+        results = []
         for start, stop in pairwise(first.tolist()):
-            kept, shift = held[start:stop], size * np.arange(stop - start)[:, None]
-            found.append(((rows[start:stop] + shift)[kept], values[start:stop][kept]))
-        return found
+            part, shift = mask[start:stop], size * np.arange(stop - start)[:, None]
+            results.append(((rows[start:stop] + shift)[part], values[start:stop][part]))
+        return results
 
 
 class _Walks(NamedTuple):
@@ -320,10 +320,10 @@ class _Walks(NamedTuple):
 
     def _walked(self, queries: Queries, part: slice, device: torch.device) -> tuple[Tensor, Tensor]:
         request, places = self.request, self.places[part].tolist()
-        own = slice(*np.searchsorted(self.owner, [part.start, part.start + len(places)]))
-        seeds = torch.from_numpy(np.stack([self.owner[own] - part.start, self.nodes[own]])).to(device)
+        entries = slice(*np.searchsorted(self.owner, [part.start, part.start + len(places)]))
+        seeds = torch.from_numpy(np.stack([self.owner[entries] - part.start, self.nodes[entries]])).to(device)
         restart = torch.zeros((len(places), request.graph.size), dtype=torch.float64, device=device)
-        restart.index_put_((seeds[0], seeds[1]), torch.from_numpy(self.weights[own]).to(device), accumulate=True)
+        restart.index_put_((seeds[0], seeds[1]), torch.from_numpy(self.weights[entries]).to(device), accumulate=True)
         if request.elsewhere is not None and self.spread[part].any():
             restart += torch.from_numpy(self.spread[part, None]).to(device) * request.elsewhere(queries, places)
         # The weights of a question without restart nodes do not matter: its results are dropped.
@@ -348,9 +348,9 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     # From 1 on, so that most of the table is never written.
     at = np.zeros(graph.size * (1 + int(nodes.max(initial=0)) // graph.size), np.int32)
     at[nodes] = np.arange(1, len(nodes) + 1)
-    walked = np.flatnonzero(places_of(seeds, nodes) < 0)
-    owner, entry = slices(indptr, rows[walked])
-    place = walked[owner]
+    places = np.flatnonzero(places_of(seeds, nodes) < 0)
+    owner, entry = slices(indptr, rows[places])
+    place = places[owner]
     near = neighbors.take(entry) + (nodes - rows).take(place)
     rank = at.take(near)
     before = np.flatnonzero((rank > 0) & (rank <= place))
@@ -426,17 +426,17 @@ class PersonalizedPageRank(Operator):
         graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
         _ = graph.product, graph.single_product, graph.lists
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return nodes by their share of the walk."""
-        weights, groups = np.maximum(found.scores, 0).astype(np.float64), question.owners(found.nodes)
+        weights, groups = np.maximum(candidates.scores, 0).astype(np.float64), question.owners(candidates.nodes)
         # Without a positive score, seeds are alike.
         weights = np.where(largest(weights, groups) > 0, weights, 1.0)
         sums = weights.sum() if groups is None else np.bincount(groups, weights, question.count)
         weights = weights / (sums if groups is None else sums[groups])
         spread = np.where(sums > 0, self.passage_weight, float(question.has_vectors))
         keep = min(self.k or max(question.k, 100), question.nodes)
-        walked = self._solved if question.in_memory else self._pushed
-        nodes, shares, parents = yield from walked(question, found.nodes, weights, spread, keep)
+        walk = self._solved if question.in_memory else self._pushed
+        nodes, shares, parents = yield from walk(question, candidates.nodes, weights, spread, keep)
         return Candidates(nodes, shares, followed(nodes, parents), np.zeros(len(nodes), np.int64), (self.name,))
 
     def _solved(
@@ -461,9 +461,9 @@ class PersonalizedPageRank(Operator):
         walk = yield from pushed(nodes, weights, self.damping)
         if walk.left > TOLERANCE:
             # Rounded up, as it is a bound.
-            left = np.ceil(1e4 * walk.left) / 1e4
+            bound = np.ceil(1e4 * walk.left) / 1e4
             question.notes.append(
-                f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {left:.4f} in all, of 1"
+                f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {bound:.4f} in all, of 1"
             )
         best, shares = walk.best(keep)
         return best, shares, walk.parents(best, seeds)

@@ -103,17 +103,17 @@ class FlowPruning(Operator):
         self.paths, self.alpha, self.theta = positive("paths", paths), fraction("alpha", alpha), fraction("theta", theta)
         self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes and those of the best paths alternately."""
-        paths = yield from self._between(question, found.nodes)
-        scores = self._reliability(paths, found.nodes, question.size)
-        kept = self._kept(paths, scores)
-        best_paths = Chains(paths.nodes[kept], scores[kept], self.name, rising=True)
+        paths = yield from self._between(question, candidates.nodes)
+        scores = self._reliability(paths, candidates.nodes, question.size)
+        places = self._kept(paths, scores)
+        best_paths = Chains(paths.nodes[places], scores[places], self.name, rising=True)
         on_paths = along(best_paths)
         on_paths.beside = {"trail_scores": on_paths.scores}
-        merged = concatenated([on_paths, found]).taken(turns([on_paths.nodes, found.nodes], [1, 0]))
-        chains = best_paths if self.chains == "hits" else merged.chains
-        return replace(merged, scores=1 / np.arange(1, len(merged) + 1), chains=chains)
+        results = concatenated([on_paths, candidates]).taken(turns([on_paths.nodes, candidates.nodes], [1, 0]))
+        chains = best_paths if self.chains == "hits" else results.chains
+        return replace(results, scores=1 / np.arange(1, len(results) + 1), chains=chains)
 
     def _between(self, question: Question, seeds: np.ndarray) -> Algorithm[_Paths]:
         """Return all simple paths of one to three steps from one of the seeds to another."""
@@ -126,22 +126,22 @@ class FlowPruning(Operator):
         degree = yield Degree(middle)
         by_degree, place = np.argsort(degree, kind="stable"), np.full(question.size, -1)
         # Edges between middle nodes: those of few neighbours are read first, and an edge is found if one of its ends is read.
-        read, unread = _first(by_degree, degree, _MOST_EDGES)
-        around = yield Neighbors(middle[read])
+        read_places, unread = _first(by_degree, degree, _MOST_EDGES)
+        around = yield Neighbors(middle[read_places])
         place[middle] = np.arange(len(middle))
-        held = np.flatnonzero(place[around.node] >= 0)
-        one, other = read[around.owner[held]], place[around.node[held]]
+        entries = np.flatnonzero(place[around.node] >= 0)
+        one, other = read_places[around.owner[entries]], place[around.node[entries]]
         edges = np.unique(np.append(one * len(middle) + other, other * len(middle) + one))
         one, other = np.divmod(edges, max(len(middle), 1))
 
         # Two seeds at one middle node, or at the ends of an edge, make a path of two or of three steps.
         two, cut = _first(by_degree, counts * counts, _MOST_PATHS)
-        three, left = _first(np.argsort(degree[one] + degree[other], kind="stable"), counts[one] * counts[other], _MOST_PATHS)
+        three, rest = _first(np.argsort(degree[one] + degree[other], kind="stable"), counts[one] * counts[other], _MOST_PATHS)
         parts = []
         for near_start, near_end in ((two, two), (one[three], other[three])):
             start, end, at = _joined(first, counts, near_start, near_end)
             parts.append((rank[start], rank[end], middle[near_start[at]], middle[near_end[at]]))
-        if cut or left or unread:
+        if cut or rest or unread:
             question.notes.append(_NOTE)
         start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
         s, t = seeds[start], seeds[end]
@@ -168,12 +168,12 @@ class FlowPruning(Operator):
         going = far != seeds[pair % len(seeds)][near]
         onward = np.searchsorted(nodes, pair[near] * size + far)
         # r_1, r_2 and r_3 of each edge.
-        carried = np.where((node == seeds[pair // len(seeds)])[near], share, 0.0)
-        resources = carried.copy()
+        amounts = np.where((node == seeds[pair // len(seeds)])[near], share, 0.0)
+        resources = amounts.copy()
         for _ in range(2):
-            flows = np.flatnonzero(going & (carried > self.theta))
-            carried = self.alpha * np.bincount(onward[flows], carried[flows], len(nodes))[near] * share
-            resources += carried
+            flows = np.flatnonzero(going & (amounts > self.theta))
+            amounts = self.alpha * np.bincount(onward[flows], amounts[flows], len(nodes))[near] * share
+            resources += amounts
         return np.bincount(np.nonzero(real)[0], resources[edge], len(real)) / real.sum(1)
 
     def _kept(self, paths: _Paths, scores: np.ndarray) -> list[int]:
@@ -186,20 +186,20 @@ class FlowPruning(Operator):
         # Of equal scores come first the start, then the end, of a higher rank, then fewer steps, then lower rows.
         rows = paths.nodes[near]
         near = near[np.lexsort((*rows.T[::-1], (rows >= 0).sum(1), paths.end[near], paths.start[near]))]
-        seen, kept = set[frozenset[int]](), list[int]()
+        node_sets, places = set[frozenset[int]](), list[int]()
         for place in near[order(scores[near])].tolist():
-            if len(kept) == self.paths:
+            if len(places) == self.paths:
                 break
-            if (through := frozenset(paths.nodes[place].tolist())) not in seen:
-                seen.add(through)
-                kept.append(place)
-        return kept
+            if (through := frozenset(paths.nodes[place].tolist())) not in node_sets:
+                node_sets.add(through)
+                places.append(place)
+        return places
 
 
 def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
     """Return the first of `order` whose costs add up to `most`, and whether others remain."""
-    kept = order[np.cumsum(costs[order]) <= most]
-    return kept, len(kept) < len(order)
+    head = order[np.cumsum(costs[order]) <= most]
+    return head, len(head) < len(order)
 
 
 def _joined(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -279,5 +279,5 @@ class PathRAG(System):
         search = VectorSearch(positive("top_k", self.top_k), returned=False)
         entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
         pruning = self.part(FlowPruning, exclude_types=chunks)
-        gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
-        return Pipeline(entities, pruning, *gathered)
+        gathering = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
+        return Pipeline(entities, pruning, *gathering)

@@ -97,10 +97,10 @@ class PushedWalk:
             return place[:0]
         return place[by[ratio[by] >= _ALIKE * ratio[by[needed[-1]]]]]
 
-    def meet(self, frontier: np.ndarray, near: np.ndarray, owner: np.ndarray, weights: np.ndarray, read: np.ndarray) -> None:
+    def meet(self, frontier: np.ndarray, near: np.ndarray, owner: np.ndarray, weights: np.ndarray, mask: np.ndarray) -> None:
         """Take in the neighbours, `near` [T], of nodes at places, `frontier` [F], with the weights of the edges, [T].
 
-        `owner` has the place of each neighbour's node in the frontier, and `read`, bool, shape [F], whose neighbours these are.
+        `owner` has the place of each neighbour's node in the frontier, and `mask`, bool, shape [F], whose neighbours these are.
         """
         new = np.setdiff1d(near, self.nodes)
         self.nodes = np.append(self.nodes, new)
@@ -108,7 +108,7 @@ class PushedWalk:
             column = getattr(self, name)
             setattr(self, name, np.append(column, np.zeros(len(new), column.dtype)))
         strength = np.bincount(owner, weights, len(frontier))
-        self.asked[frontier], self.known[frontier], self.ends[frontier] = True, read, strength == 0
+        self.asked[frontier], self.known[frontier], self.ends[frontier] = True, mask, strength == 0
         self.sources = np.append(self.sources, frontier[owner])
         self.targets = np.append(self.targets, places_of(self.nodes, near))
         self.parts = np.append(self.parts, weights / strength[owner])
@@ -169,7 +169,7 @@ def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: fl
         frontier = yield from walk.frontier(_OTHERS * tolerance)
         if not len(frontier):
             break
-        near, sums, read = yield WeightedNeighbors(walk.nodes[frontier])
-        walk.meet(frontier, near.node, near.owner, sums, read)
+        near, sums, mask = yield WeightedNeighbors(walk.nodes[frontier])
+        walk.meet(frontier, near.node, near.owner, sums, mask)
     walk.settle()
     return walk

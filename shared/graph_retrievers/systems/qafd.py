@@ -44,15 +44,15 @@ class _Reached:
     def read(self, places: np.ndarray, query_weight: float) -> Algorithm[None]:
         """Read the edges of nodes with their weights for the question, and add the nodes at the other ends."""
         rows = self.nodes["row"][places]
-        found = yield Edges(rows)
-        found = found.kept(found.far != rows[found.owner])
-        new = found.kept(places_of(self.nodes["row"], found.far) < 0)
+        links = yield Edges(rows)
+        links = links.kept(links.far != rows[links.owner])
+        new = links.kept(places_of(self.nodes["row"], links.far) < 0)
         ends, first = np.unique(new.far, return_index=True)
         if len(ends):
             yield from self.add(ends, rows[new.owner[first]])
-        nodes, one, other = self.nodes, places[found.owner], places_of(self.nodes["row"], found.far)
-        alike = (1 + (self.vectors[one] * self.vectors[other]).sum(1)) / 2
-        weight = found.weight * alike * (1 + query_weight * (nodes["likeness"][one] + nodes["likeness"][other]))
+        nodes, one, other = self.nodes, places[links.owner], places_of(self.nodes["row"], links.far)
+        similarity = (1 + (self.vectors[one] * self.vectors[other]).sum(1)) / 2
+        weight = links.weight * similarity * (1 + query_weight * (nodes["likeness"][one] + nodes["likeness"][other]))
         edges = np.rec.fromarrays([one, other, weight], _EDGE)[weight > 0]
         self.edges = np.append(self.edges, edges)
         nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(nodes))
@@ -124,17 +124,17 @@ class FlowDiffusion(Operator):
         self.mass, self.query_weight = number("mass", mass, most=1e6, above=True), number("query_weight", query_weight, most=1e6)
         self.rounds = positive("rounds", rounds)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that mass has reached, by their scores."""
-        reached = _Reached()
-        yield from reached.add(np.sort(found.nodes), np.full(len(found), -1))
-        reached.nodes["mass"] = self.mass * reached.nodes["capacity"]
+        state = _Reached()
+        yield from state.add(np.sort(candidates.nodes), np.full(len(candidates), -1))
+        state.nodes["mass"] = self.mass * state.nodes["capacity"]
         for _ in range(self.rounds):
-            over = reached.nodes["mass"] > reached.nodes["capacity"] + _EPSILON
-            new = np.flatnonzero(over & ~reached.nodes["read"])
+            over = state.nodes["mass"] > state.nodes["capacity"] + _EPSILON
+            new = np.flatnonzero(over & ~state.nodes["read"])
             if len(new):
-                yield from reached.read(new, self.query_weight)
-            nodes, edges = reached.nodes, reached.edges
+                yield from state.read(new, self.query_weight)
+            nodes, edges = state.nodes, state.edges
             # A node whose neighbours may not be visited keeps its mass.
             over = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
             if not over.any():
@@ -146,10 +146,10 @@ class FlowDiffusion(Operator):
             nodes["mass"] += np.bincount(edges["other"], sent, len(nodes)) - growth * nodes["weight"]
         else:
             question.notes.append(f"{self.name}: the flow was stopped after {self.rounds} rounds, before it came to rest")
-        nodes = np.sort(reached.nodes[reached.nodes["mass"] > 0], order="row")
+        nodes = np.sort(state.nodes[state.nodes["mass"] > 0], order="row")
         # By mass where scores are equal: results are sorted by their scores.
         nodes = nodes[order(nodes["mass"])]
-        return found_by(self.name, found, nodes["row"], nodes["score"], nodes["parent"])
+        return found_by(self.name, candidates, nodes["row"], nodes["score"], nodes["parent"])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

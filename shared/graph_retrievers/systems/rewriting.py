@@ -68,8 +68,8 @@ class Rewriting(Composite):
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return a language model if there is none, and what the operator inside lacks."""
-        own = ("a language model (pass language_model=)",) if self.language_model is None else ()
-        return (*own, *super().lacks(given))
+        texts = ("a language model (pass language_model=)",) if self.language_model is None else ()
+        return (*texts, *super().lacks(given))
 
     def _written(
         self, question: Question, prompt: Prompt, count: int = 1, *, least: int = 1, **fields: str
@@ -82,18 +82,18 @@ class Rewriting(Composite):
         if answer is None:
             return None
         (name,) = prompt.schema["properties"]
-        given = [answer[name]] if isinstance(answer[name], str) else answer[name]
-        texts = texts_read(given, count)
-        if texts or len(given) == least == 0:
+        values = [answer[name]] if isinstance(answer[name], str) else answer[name]
+        texts = texts_read(values, count)
+        if texts or len(values) == least == 0:
             return texts
         question.notes.append(f"{self.name}: the language model wrote nothing; {self.instead}")
         return None
 
     def _searched(
-        self, question: Question, found: Candidates, text: str | None = None, vector: Tensor | None = None
+        self, question: Question, candidates: Candidates, text: str | None = None, vector: Tensor | None = None
     ) -> Algorithm[Candidates]:
         """Return what the operator finds for the question, or for a text or a vector instead; its notes come first."""
-        result, notes = yield SubQuestion(self.operators[0], found, question.k, text, vector)
+        result, notes = yield SubQuestion(self.operators[0], candidates, question.k, text, vector)
         question.notes[:0] = notes
         return result  # type: ignore[no-any-return]
 
@@ -118,21 +118,21 @@ class SubQuestion(Request):
         return super().key(), self.vector is None
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, SubQuestion]]) -> list[tuple[Candidates, tuple[str, ...]]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, SubQuestion]]) -> list[tuple[Candidates, tuple[str, ...]]]:
         """Return answers: one batch of questions."""
-        first, queries, places = asked[0][1], backend.queries, [b for b, _ in asked]
-        texts = [queries.texts[b] if request.text is None else request.text for b, request in asked]
-        given = [request.vector for _, request in asked if request.vector is not None]
-        vectors = torch.stack(given) if given else None
+        first, queries, places = requests[0][1], backend.queries, [b for b, _ in requests]
+        texts = [queries.texts[b] if request.text is None else request.text for b, request in requests]
+        parts = [request.vector for _, request in requests if request.vector is not None]
+        vectors = torch.stack(parts) if parts else None
         inside = backend.for_texts(texts, places, vectors=vectors, k=first.k)
         questions = inside.questions()
-        pairs = zip(questions, asked, strict=True)
+        pairs = zip(questions, requests, strict=True)
         searches = [first.operator.stepped(question, request.found) for question, (_, request) in pairs]
-        found = run(inside, searches, queries.trace, first.operator.name)
+        results = run(inside, searches, queries.trace, first.operator.name)
         if inside.queries.latents is not queries.latents:
             queries.latents.encoded += inside.queries.latents.encoded
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        return list(zip([each.trimmed() for each in found], notes, strict=True))
+        return list(zip([each.trimmed() for each in results], notes, strict=True))
 
 
 class HypotheticalDocuments(Rewriting):
@@ -183,11 +183,11 @@ class HypotheticalDocuments(Rewriting):
         super().__init__(operator, language_model)
         self.documents = positive("documents", documents)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
         passages = yield from self._written(question, _PASSAGES, self.documents)
         vector = (yield MeanVector(passages)) if passages else None
-        return (yield from self._searched(question, found, vector=vector))
+        return (yield from self._searched(question, candidates, vector=vector))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,15 +197,15 @@ class MeanVector(Request):
     passages: list[str]
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, MeanVector]]) -> list[Tensor]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, MeanVector]]) -> list[Tensor]:
         """Return means; the passages of all questions are embedded together."""
         queries, index = backend.queries, backend.queries.index
         if index.embedding is None:
             raise MissingSignalError("HyDE embeds the passages that a language model writes; pass embedding= to the index.")
-        passages = [text for _, request in asked for text in request.passages]
-        made = index.dense.prepared(embed_texts(index.embedding, passages)).to(queries.vectors.device)
-        parts = made.split([len(request.passages) for _, request in asked])
-        means = [(queries.vectors[b] + part.sum(0)) / (1 + len(part)) for (b, _), part in zip(asked, parts, strict=True)]
+        passages = [text for _, request in requests for text in request.passages]
+        vectors = index.dense.prepared(embed_texts(index.embedding, passages)).to(queries.vectors.device)
+        parts = vectors.split([len(request.passages) for _, request in requests])
+        means = [(queries.vectors[b] + part.sum(0)) / (1 + len(part)) for (b, _), part in zip(requests, parts, strict=True)]
         return list(index.dense.prepared(torch.stack(means)))
 
 
@@ -251,10 +251,10 @@ class QueryDecomposition(Rewriting):
         super().__init__(operator, language_model)
         self.questions, self.constant = positive("questions", questions), positive("constant", constant)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
         parts = yield from self._written(question, _QUESTIONS, self.questions, least=0)
-        answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *(parts or ())))
+        answers = yield tuple(SubQuestion(self.operators[0], candidates, question.k, text) for text in (None, *(parts or ())))
         question.notes[:0] = [note for _, notes in answers for note in notes]
         lists = [result for result, _ in answers]
         if not parts:
@@ -317,29 +317,31 @@ class InterleavedReasoning(Rewriting):
         """Return the formula of the operator, repeated, with the name of this one."""
         return f"{self.name}(({self.operators[0].formula()})*)"
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes in the order in which they were found."""
-        first, notes = yield self._step(question, found)
+        first, notes = yield self._step(question, candidates)
         first = first.taken(np.flatnonzero(question.returned(first.nodes)))
-        seen, thoughts, told = first.top(min(self.passages, self.budget)), list[str](), len(question.notes)
+        results, thoughts, count = first.top(min(self.passages, self.budget)), list[str](), len(question.notes)
         for _ in range(self.steps):
             # Reason: the next sentence, from what was found so far.
-            passages = (yield Texts(seen.nodes, titles=True)) if self.language_model is not None else []
-            read = "\n\n".join(text[:_LONGEST] for text in passages)
-            sentence = yield from self._written(question, _THOUGHT, passages=read, thoughts=" ".join(thoughts))
+            passages = (yield Texts(results.nodes, titles=True)) if self.language_model is not None else []
+            context = "\n\n".join(text[:_LONGEST] for text in passages)
+            sentence = yield from self._written(question, _THOUGHT, passages=context, thoughts=" ".join(thoughts))
             thoughts += sentence or []
             if not sentence or _END in sentence[0].lower():
                 break
             # Retrieve: by that sentence.
-            more, new = yield self._step(question, found, sentence[0])
+            more, new = yield self._step(question, candidates, sentence[0])
             more = more.taken(np.flatnonzero(question.returned(more.nodes)))
-            notes, seen = (*notes, *new), seen.joined(more.top(self.passages)).top(self.budget)
-        own = [note.replace(self.instead, "the search ended there") if thoughts else note for note in question.notes[told:]]
-        question.notes[told:] = [*notes, *own]
-        return replace(seen, scores=1.0 / np.arange(1, len(seen) + 1)) if thoughts else first  # type: ignore[no-any-return]
+            notes, results = (*notes, *new), results.joined(more.top(self.passages)).top(self.budget)
+        model_notes = [
+            note.replace(self.instead, "the search ended there") if thoughts else note for note in question.notes[count:]
+        ]
+        question.notes[count:] = [*notes, *model_notes]
+        return replace(results, scores=1.0 / np.arange(1, len(results) + 1)) if thoughts else first  # type: ignore[no-any-return]
 
-    def _step(self, question: Question, found: Candidates, text: str | None = None) -> SubQuestion:
-        return SubQuestion(self.operators[0], found, max(question.k, self.passages), text)
+    def _step(self, question: Question, candidates: Candidates, text: str | None = None) -> SubQuestion:
+        return SubQuestion(self.operators[0], candidates, max(question.k, self.passages), text)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

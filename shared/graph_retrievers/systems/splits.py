@@ -16,6 +16,6 @@ def labelled_queries(dataset: Dataset, index: GraphIndex, learner: str) -> tuple
         for split in ("train", "dev")
     )
     if not train or not dev:
-        found = f"{len(train)} train and {len(dev)} dev queries"
-        raise InvalidArgumentError(f"{dataset.name} has {found}; {learner} learns from both.")
+        counts = f"{len(train)} train and {len(dev)} dev queries"
+        raise InvalidArgumentError(f"{dataset.name} has {counts}; {learner} learns from both.")
     return train, dev

@@ -25,9 +25,9 @@ class Steps(NamedTuple):
         """Return some of the steps: `keep`, shape [T], is a mask."""
         return Steps(*(column[keep] for column in self))
 
-    def with_others(self, others: Steps) -> Steps:
+    def with_others(self, steps: Steps) -> Steps:
         """Return these steps and others."""
-        near, *columns = (np.append(own, more) for own, more in zip(self, others, strict=True))
+        near, *columns = (np.append(values, more) for values, more in zip(self, steps, strict=True))
         by = np.argsort(near, kind="stable")
         return Steps(near[by], *(column[by] for column in columns))
 
@@ -67,10 +67,10 @@ class StepChains(NamedTuple):
         chain, step = runs(start, end - start)
         ahead = np.column_stack([self.ahead[chain], steps.ahead[step]])
         turns, twice = (ahead[:, 1:] != ahead[:, :-1]).sum(1), (self.nodes[chain] == steps.far[step, None]).any(1)
-        kept = np.flatnonzero((turns <= 1) & ~twice)
-        chain, step = chain[kept], step[kept]
+        places = np.flatnonzero((turns <= 1) & ~twice)
+        chain, step = chain[places], step[places]
         nodes = np.column_stack([self.nodes[chain], steps.far[step]])
-        return StepChains(nodes, np.column_stack([self.relations[chain], steps.relation[step]]), ahead[kept])
+        return StepChains(nodes, np.column_stack([self.relations[chain], steps.relation[step]]), ahead[places])
 
     @property
     def last(self) -> np.ndarray:
@@ -100,8 +100,8 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
         return begun.to(steps), True
     # A chain begins at a node that may start a walk, and ends at one to which a walk may lead. Its last step is read from there.
     last = steps.taken(np.isin(steps.near, anchors[question.walked(anchors)])).back()
-    found = [begun.to(last)]
-    for left in reversed(range(1, hops)):
+    parts = [begun.to(last)]
+    for remaining in reversed(range(1, hops)):
         new = np.setdiff1d(begun.nodes[:, -1], anchors)
         if len(new):
             degrees = yield Degree(new, parallel=True)
@@ -110,9 +110,9 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
             whole = len(few) == len(new)
             steps = steps.with_others((yield from first_steps(question, np.sort(new[few]))))
         # The last step but one leads only to nodes from which there is a last one.
-        begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if left == 1 else steps)
-        found.append(begun.to(last))
-    chains = StepChains(*map(np.concatenate, zip(*(each.wide(hops + 1) for each in found), strict=True)))
+        begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if remaining == 1 else steps)
+        parts.append(begun.to(last))
+    chains = StepChains(*map(np.concatenate, zip(*(part.wide(hops + 1) for part in parts), strict=True)))
     one, other = places_of(anchors, chains.nodes[:, 0]), places_of(anchors, chains.last)
     by = np.lexsort((*chains.nodes.T[::-1], (chains.nodes >= 0).sum(1), other, one))
     return chains.taken(by[one[by] < other[by]]), whole
@@ -124,7 +124,7 @@ def first_steps(question: Question, rows: np.ndarray) -> Algorithm[Steps]:
     near = rows[edges.owner]
     by = np.argsort(edges.row, kind="stable")
     _, first = np.unique((near * question.size + edges.far)[by], return_index=True)
-    kept = by[first]
-    kept = kept[near[kept] != edges.far[kept]]
-    ahead = question.ends(edges.row[kept])[:, 0] == near[kept]
-    return Steps(near[kept], edges.far[kept], edges.relation[kept], ahead)
+    places = by[first]
+    places = places[near[places] != edges.far[places]]
+    ahead = question.ends(edges.row[places])[:, 0] == near[places]
+    return Steps(near[places], edges.far[places], edges.relation[places], ahead)

@@ -87,16 +87,16 @@ class _Pool:
             places, scores = places[by], scores[by]
         # A node that is visited and hidden counts, too.
         scores = falling(scores, self.question.owners(self.nodes[places]))
-        kept = np.flatnonzero(self.question.returned(self.nodes[places]))
-        groups = self.question.owners(self.nodes[places[kept]])
-        kept = kept[: self.most] if groups is None else kept[places_within(groups) < self.most]
+        indices = np.flatnonzero(self.question.returned(self.nodes[places]))
+        groups = self.question.owners(self.nodes[places[indices]])
+        indices = indices[: self.most] if groups is None else indices[places_within(groups) < self.most]
         # Step by step back to the start.
-        origin, steps = places[kept], list[np.ndarray]()
-        while (reached := self.parent[origin] >= 0).any():
-            steps.insert(0, np.where(reached, self.nodes[origin], -1))
-            origin = np.where(reached, self.parent[origin], origin)
-        table = np.stack(steps, 1) if steps else np.zeros((len(kept), 0), np.int64)
-        return stacked(self.start, origin, table, scores[kept], name)
+        origin, steps = places[indices], list[np.ndarray]()
+        while (mask := self.parent[origin] >= 0).any():
+            steps.insert(0, np.where(mask, self.nodes[origin], -1))
+            origin = np.where(mask, self.parent[origin], origin)
+        table = np.stack(steps, 1) if steps else np.zeros((len(indices), 0), np.int64)
+        return stacked(self.start, origin, table, scores[indices], name)
 
 
 class _Traversal(Operator):
@@ -119,12 +119,12 @@ class _Traversal(Operator):
     def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Find the best neighbours of the nodes at some places, visited in this order: their own places and cosines."""
         # The parent of a node is the least deep of those that lead to it, of several the one visited first.
-        walked = visited[self._walked(pool, visited)]
-        walked = walked[np.argsort(pool.depth[walked], kind="stable")]
-        near = yield Neighbors(pool.nodes[walked])
+        sources = visited[self._walked(pool, visited)]
+        sources = sources[np.argsort(pool.depth[sources], kind="stable")]
+        near = yield Neighbors(pool.nodes[sources])
         fresh = ~pool.offered[near.node]
         nodes, first = np.unique(near.node[fresh], return_index=True)
-        parent = walked[near.owner[fresh][first]]
+        parent = sources[near.owner[fresh][first]]
         pool.offered[nodes] = True
         cosines = yield Similarity(nodes)
         # Of equal ones those of the lowest rows, as rows ascend.
@@ -177,10 +177,10 @@ class EagerTraversal(_Traversal):
 
     batched = True
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes visited; those of `found` are the start."""
-        pool, new = self._pool(question, found), np.arange(len(found))
-        cosines = yield Similarity(found.nodes)
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes visited; those of `candidates` are the start."""
+        pool, new = self._pool(question, candidates), np.arange(len(candidates))
+        cosines = yield Similarity(candidates.nodes)
         while len(new) and pool.left.any():
             pool.visit(new, cosines - 2 * pool.depth[new])
             new, cosines = yield from self._neighbors(pool, pool.unfinished(new))
@@ -230,16 +230,16 @@ class ScoredTraversal(_Traversal):
         self.scorer = scorer
         self.per_iteration_limit = None if per_iteration_limit is None else positive("per_iteration_limit", per_iteration_limit)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes visited, best first; those of `found` are the start."""
-        pool, waiting = self._pool(question, found), np.arange(len(found))
-        scores = yield from self._scored(pool, waiting, (yield Similarity(found.nodes)))
-        while len(waiting) and (left := int(pool.left[0])):
-            limit = min(left, self.per_iteration_limit or left)
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes visited, best first; those of `candidates` are the start."""
+        pool, waiting = self._pool(question, candidates), np.arange(len(candidates))
+        scores = yield from self._scored(pool, waiting, (yield Similarity(candidates.nodes)))
+        while len(waiting) and (remaining := int(pool.left[0])):
+            limit = min(remaining, self.per_iteration_limit or remaining)
             waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
             # Nodes whose neighbours are not read do not count.
-            counted = self._walked(pool, waiting)
-            now = waiting[np.cumsum(counted) - counted < limit]
+            mask = self._walked(pool, waiting)
+            now = waiting[np.cumsum(mask) - mask < limit]
             pool.visit(now, scores[now])
             new, cosines = yield from self._neighbors(pool, now)
             scores = np.append(scores, (yield from self._scored(pool, new, cosines)))
@@ -313,11 +313,11 @@ class MMRTraversal(_Traversal):
             raise InvalidArgumentError(f"min_mmr_score must be a number, got {shown(min_mmr_score)}.")
         self.min_mmr_score = float(min_mmr_score)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes visited; those of `found` are the start."""
-        pool, waits = self._pool(question, found), np.ones(len(found), bool)
-        cosines, vectors = yield Similarity(found.nodes), Vectors(found.nodes)
-        redundancy = np.zeros(len(found))  # the largest cosine of each node with one that was visited
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes visited; those of `candidates` are the start."""
+        pool, waits = self._pool(question, candidates), np.ones(len(candidates), bool)
+        cosines, vectors = yield Similarity(candidates.nodes), Vectors(candidates.nodes)
+        redundancy = np.zeros(len(candidates))  # the largest cosine of each node with one that was visited
         while waits.any() and pool.left[0]:
             scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
             if scores.max() < self.min_mmr_score - _EQUAL:
@@ -329,10 +329,10 @@ class MMRTraversal(_Traversal):
             waits[now] = False
             redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
             new, near = yield from self._neighbors(pool, now)
-            added = yield Vectors(pool.nodes[new])
-            like = added @ vectors[pool.visited].T
+            new_vectors = yield Vectors(pool.nodes[new])
+            like = new_vectors @ vectors[pool.visited].T
             redundancy = np.append(redundancy, like.max(1))
-            cosines, vectors = np.append(cosines, near), np.append(vectors, added, 0)
+            cosines, vectors = np.append(cosines, near), np.append(vectors, new_vectors, 0)
             waits = np.append(waits, np.ones(len(new), bool))
         return pool.result(self.name)
 

@@ -73,16 +73,16 @@ class System(ABC):
         super().__init_subclass__(**options)
         if "name" not in cls.__dict__:
             return
-        taken = SYSTEMS.get(cls.name)
+        other = SYSTEMS.get(cls.name)
         # In a notebook, a class may be defined again.
-        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise InvalidArgumentError(f"The name {cls.name!r} is that of the system {taken.__qualname__}; choose another name.")
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InvalidArgumentError(f"The name {cls.name!r} is that of the system {other.__qualname__}; choose another name.")
         SYSTEMS[cls.name] = cls
 
     # Not for type checkers, which know the fields from the dataclass.
     if not TYPE_CHECKING:
 
-        def __new__(cls, /, *given: Any, **settings: Any) -> Self:
+        def __new__(cls, /, *values: Any, **settings: Any) -> Self:
             """Refuse what is not a field or of another type, and say what was meant."""
             if "__dataclass_fields__" not in cls.__dict__:
                 raise InvalidArgumentError(
@@ -90,10 +90,10 @@ class System(ABC):
                 )
             if not hasattr(cls, "name"):
                 raise InvalidArgumentError(f'{cls.__name__} has no short name; write name = "my-system" in its class.')
-            if given:
+            if values:
                 raise InvalidArgumentError(
                     f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({_first_field(cls)}=...), and no index; "
-                    f"got {shown(given[0])}. Run it on an index with Retriever(index, {cls.__name__}())."
+                    f"got {shown(values[0])}. Run it on an index with Retriever(index, {cls.__name__}())."
                 )
             check_keywords(cls.__name__, settings, sorted(each.name for each in fields(cls)))
             _type_check(cls)(None, **settings)
@@ -108,10 +108,10 @@ class System(ABC):
     def compose(self, index: Corpus) -> Operator:
         """Return the composition of operators on an index, or on a scope of one."""
 
-    def part(self, kind: Callable[..., _Part], *given: Any, **settings: Any) -> _Part:
+    def part(self, kind: Callable[..., _Part], *values: Any, **settings: Any) -> _Part:
         """Return an operator with the parameters of the system that it takes by the same names, and with others."""
-        own = {name: getattr(self, name) for name in signature(kind).parameters if name in self.__dataclass_fields__}
-        return kind(*given, **{**own, **settings})
+        parameters = {name: getattr(self, name) for name in signature(kind).parameters if name in self.__dataclass_fields__}
+        return kind(*values, **{**parameters, **settings})
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types that are hits unless the retriever is given others; None for all."""
@@ -123,8 +123,8 @@ class System(ABC):
 
     def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more than the system alone on indexes like this one."""
-        known = self.finds_less_over
-        return known != "" and search_finds_more(index, unless_names_lead=known == "passages without names")
+        kind = self.finds_less_over
+        return kind != "" and search_finds_more(index, unless_names_lead=kind == "passages without names")
 
     def skips_names(self, index: Corpus) -> bool:
         """Return whether nodes that only represent names in texts are left out of the searched graph, unless they may be hits."""
@@ -132,11 +132,11 @@ class System(ABC):
 
     def _changed(self) -> Iterator[tuple[str, Any]]:
         """Yield the parameters that differ from the defaults, with their values."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            default = each.default if each.default_factory is MISSING else each.default_factory()
+        for parameter in fields(self):
+            value = getattr(self, parameter.name)
+            default = parameter.default if parameter.default_factory is MISSING else parameter.default_factory()
             if default is MISSING or _differs(value, default):
-                yield each.name, value
+                yield parameter.name, value
 
     def __repr__(self) -> str:
         """Return the parameters that differ from the defaults; an object is not shown, as a model may hold a key."""
@@ -144,8 +144,8 @@ class System(ABC):
 
     def __str__(self) -> str:
         """Return the text that :func:`read_system` reads, such as ``ppr(damping=0.7)``."""
-        told = [f"{name}={_literal(value)}" for name, value in self._changed()]
-        return self.name + (f"({', '.join(told)})" if told else "")
+        parameters = [f"{name}={_literal(value)}" for name, value in self._changed()]
+        return self.name + (f"({', '.join(parameters)})" if parameters else "")
 
 
 @cache
@@ -258,15 +258,15 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the parameters of ``name(parameter=value, ...)``."""
-    name, opened, rest = text.strip().partition("(")
-    if not opened:
+    name, bracket, rest = text.strip().partition("(")
+    if not bracket:
         return name, {}
     try:
         # Short names have hyphens, which no name in Python has.
         call = ast.parse(f"system({rest}", mode="eval").body
         # The function is a name: system(...)(...) calls what a call returns.
-        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args
-        if not isinstance(call, ast.Call) or not named or not all(word.arg for word in call.keywords):
+        simple = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args
+        if not isinstance(call, ast.Call) or not simple or not all(word.arg for word in call.keywords):
             raise ValueError("it is not a call with named parameters")
         settings = dict[str, Any]()
         for word in call.keywords:

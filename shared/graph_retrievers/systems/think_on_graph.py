@@ -134,21 +134,21 @@ class RelationBeam(Operator):
         self.width, self.depth = positive("width", width), positive("depth", depth)
         self.candidates = positive("candidates", candidates)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the entities of all rounds, then the nodes found before."""
         try:
-            return (yield from self._walked(question, found))
+            return (yield from self._walked(question, candidates))
         except LanguageModelError as error:
             scored = question.reads_texts or question.has_vectors
-            told = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
-            tell_failure(self.name, question, error, told)
+            instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
+            tell_failure(self.name, question, error, instead)
             alone = copy(self)
             alone.language_model = None
-            return (yield from alone._walked(question, found)) if scored else found
+            return (yield from alone._walked(question, candidates)) if scored else candidates
 
-    def _walked(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        beam, rounds, facts = found, [found.top(0)], list[str]()
-        for left in reversed(range(self.depth)):
+    def _walked(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        beam, rounds, facts = candidates, [candidates.top(0)], list[str]()
+        for remaining in reversed(range(self.depth)):
             edges = yield Edges(beam.nodes)
             relations = yield from self._relations(question, beam, edges)
             beam, rows = yield from self._entity_prune(question, beam, edges, relations)
@@ -156,10 +156,10 @@ class RelationBeam(Operator):
                 break
             rounds.append(beam)
             facts += yield EdgeTexts(rows)
-            if left and (yield from self._suffices(question, facts)):
+            if remaining and (yield from self._suffices(question, facts)):
                 break
-        walked = reduce(Candidates.joined, rounds)
-        return walked.rescored(walked.scores).followed_by(found)
+        results = reduce(Candidates.joined, rounds)
+        return results.rescored(results.scores).followed_by(candidates)
 
     def _relations(self, question: Question, beam: Candidates, edges: EdgeRows, clue: str = "") -> Algorithm[list[Relation]]:
         """Return the best relations of each entity of the beam, with one edge to each of their entities.
@@ -167,48 +167,55 @@ class RelationBeam(Operator):
         A clue goes with the question.
         """
         options = yield from self._relation_search(question, beam, edges)
-        relations = [each for own in options for each in own]
+        relations = [relation for group in options for relation in group]
 
         # Relation prune, unless no model reads texts.
         if self.language_model is not None or question.reads_texts:
             about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
             prompts = [
-                _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
+                _RELATIONS.format(entity=group[0].entity, options=numbered([relation.text for relation in group]), **about)
+                for group in options
             ]
-            texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
-            nodes = [beam.nodes[edges.owner[[each.edges[0] for each in own]]] for own in options]
+            texts = [[f"{relation.entity} {relation.name}" for relation in group] for group in options]
+            nodes = [beam.nodes[edges.owner[[relation.edges[0] for relation in group]]] for group in options]
             scores = yield from option_scores(self, question, prompts, texts, nodes)
-            relations = [each for own, values in zip(options, scores, strict=True) for each in self._best(own, values)]
+            relations = [relation for group, values in zip(options, scores, strict=True) for relation in self._best(group, values)]
 
         # Entity search: of many entities of a relation, the most similar ones.
-        far, places = edges.far, [each.edges[np.unique(edges.far[each.edges], return_index=True)[1]] for each in relations]
+        far, places = (
+            edges.far,
+            [relation.edges[np.unique(edges.far[relation.edges], return_index=True)[1]] for relation in relations],
+        )
         if max(map(len, places), default=0) > self.candidates:
             which, cosines = f"first {self.candidates}", np.zeros(len(far))
             if question.has_vectors:
-                which, read = f"{self.candidates} most similar to the question", np.concatenate(places)
-                cosines[read] = yield Similarity(far[read])
+                which, all_places = f"{self.candidates} most similar to the question", np.concatenate(places)
+                cosines[all_places] = yield Similarity(far[all_places])
             question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
-            places = [own[np.sort(best(cosines[own], self.candidates, far[own]))] for own in places]
-        names = yield from names_of([far[own] for own in places])
-        return [each._replace(edges=own, names=told) for each, own, told in zip(relations, places, names, strict=True)]
+            places = [group[np.sort(best(cosines[group], self.candidates, far[group]))] for group in places]
+        names = yield from names_of([far[group] for group in places])
+        return [
+            relation._replace(edges=group, names=entity_names)
+            for relation, group, entity_names in zip(relations, places, names, strict=True)
+        ]
 
     def _relation_search(self, question: Question, beam: Candidates, edges: EdgeRows) -> Algorithm[list[list[Relation]]]:
         """Return the relations of each entity of the beam, in the order of their names, but for those that lead back."""
         (entities,), near = (yield from names_of([beam.nodes])), beam.nodes[edges.owner]
         numbers, number = np.unique(edges.relation, return_inverse=True)
         names, name = np.unique(np.array(question.relation_names(numbers), object), return_inverse=True)
-        incoming, kept = question.ends(edges.row)[:, 0] != near, edges.far != near
+        incoming, mask = question.ends(edges.row)[:, 0] != near, edges.far != near
         if beam.trails.shape[1] > 1:
-            kept &= (edges.far != beam.trails[edges.owner, -2]) | (edges.relation != beam.steps()[edges.owner, -1])
+            mask &= (edges.far != beam.trails[edges.owner, -2]) | (edges.relation != beam.steps()[edges.owner, -1])
         # One number for entity, name and direction: at a hub, numbers are sorted many times as fast as rows of a table.
-        codes, key = np.unique(((edges.owner * len(names) + name[number]) * 2 + incoming)[kept], return_inverse=True)
+        codes, key = np.unique(((edges.owner * len(names) + name[number]) * 2 + incoming)[mask], return_inverse=True)
         # Without an edge there is one part, of nothing.
-        parts = np.split(np.flatnonzero(kept)[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
-        found = [list[Relation]() for _ in entities]
+        parts = np.split(np.flatnonzero(mask)[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
+        groups = [list[Relation]() for _ in entities]
         for code, part in zip(codes.tolist(), parts, strict=False):
             place, of = divmod(code // 2, len(names))
-            found[place].append(Relation(entities[place], names[of], code % 2 == 0, part))
-        return [own for own in found if own]
+            groups[place].append(Relation(entities[place], names[of], code % 2 == 0, part))
+        return [group for group in groups if group]
 
     def _best(self, relations: list[Relation], scores: np.ndarray) -> list[Relation]:
         """Return the relations of an entity with the highest scores, of which a language model may choose fewer."""
@@ -224,26 +231,28 @@ class RelationBeam(Operator):
     ) -> Algorithm[tuple[Candidates, np.ndarray]]:
         """Return the next beam, the best of the entities to which the relations lead, with the edge that leads to each."""
         prompts = [
-            _ENTITIES.format(entity=each.entity, relation=each.text, options=numbered(each.names), question=question.text)
-            for each in relations
+            _ENTITIES.format(
+                entity=relation.entity, relation=relation.text, options=numbered(relation.names), question=question.text
+            )
+            for relation in relations
         ]
-        texts, nodes = [each.facts() for each in relations], [edges.far[each.edges] for each in relations]
+        texts, nodes = [relation.facts() for relation in relations], [edges.far[relation.edges] for relation in relations]
         scores = yield from option_scores(self, question, prompts, texts, nodes, alone=1.0)
-        values = np.concatenate([np.zeros(0), *(each.score * own for each, own in zip(relations, scores, strict=True))])
-        places = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
+        values = np.concatenate([np.zeros(0), *(relation.score * part for relation, part in zip(relations, scores, strict=True))])
+        places = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
         by = distinct(values, edges.far[places])[: self.width]
         if self.language_model is not None:
             by = by[values[by] > 0]
-        kept = places[by]
-        walked = reached(beam, edges.owner[kept], edges.far[kept], values[by], self.name, edges.relation[kept])
-        return walked, edges.row[kept]
+        edge_places = places[by]
+        result = reached(beam, edges.owner[edge_places], edges.far[edge_places], values[by], self.name, edges.relation[edge_places])
+        return result, edges.row[edge_places]
 
     def _suffices(self, question: Question, facts: list[str]) -> Algorithm[bool]:
         """Return whether the language model says that the facts suffice."""
         if self.language_model is None:
             return False
-        listed = "\n".join(f"- {fact}" for fact in facts)
-        answer = yield from answered(self, question, _ENOUGH, "the search went on", facts=listed)
+        lines = "\n".join(f"- {fact}" for fact in facts)
+        answer = yield from answered(self, question, _ENOUGH, "the search went on", facts=lines)
         return answer is not None and bool(answer["sufficient"])
 
 

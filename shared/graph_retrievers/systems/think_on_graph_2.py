@@ -126,38 +126,38 @@ class ContextBeam(RelationBeam):
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
         self.decay = number("decay", decay, most=1000)
 
-    def _walked(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        beam, clue, walked = (yield from self._topics(question, found)), "", list[Candidates]()
-        texts, read, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
+    def _walked(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        beam, clue, rounds = (yield from self._topics(question, candidates)), "", list[Candidates]()
+        texts, contents, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
         for _ in range(self.depth):
-            texts, read = _once(texts, read)
-            said = yield from self._judged(question, read, clue)
-            if said is None:
+            texts, contents = _once(texts, contents)
+            answer = yield from self._judged(question, contents, clue)
+            if answer is None:
                 break
-            clue = said
+            clue = answer
             beam, more, ways = yield from self._round(question, beam, clue)
             if not len(beam):
                 break
-            walked.append(beam)
-            texts, read = concatenated([texts, more]), [*read, *ways]
-        texts, _ = _once(texts, read)
-        return texts.followed_by(*walked, found)
+            rounds.append(beam)
+            texts, contents = concatenated([texts, more]), [*contents, *ways]
+        texts, _ = _once(texts, contents)
+        return texts.followed_by(*rounds, candidates)
 
-    def _topics(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def _topics(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the entities at which the walk starts; all if the language model names none."""
-        if self.language_model is None or len(found) < 3:
-            return found
-        (names,) = yield from names_of([found.nodes])
+        if self.language_model is None or len(candidates) < 3:
+            return candidates
+        (names,) = yield from names_of([candidates.nodes])
         answer = yield from answered(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
-        kept = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(found)})
-        return found.taken(np.array(kept)) if kept else found
+        places = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(candidates)})
+        return candidates.taken(np.array(places)) if places else candidates
 
-    def _judged(self, question: Question, read: Sequence[str], clue: str) -> Algorithm[str | None]:
+    def _judged(self, question: Question, contents: Sequence[str], clue: str) -> Algorithm[str | None]:
         """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
         if self.language_model is None:
             return clue
-        listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
-        answer = yield from answered(self, question, _ENOUGH, "the search went on", texts=listed, clue=clue or "none")
+        lines = "\n".join(f"- {text[:_LONGEST]}" for text in contents[: self.texts])
+        answer = yield from answered(self, question, _ENOUGH, "the search went on", texts=lines, clue=clue or "none")
         if answer is None:
             return clue
         return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
@@ -167,21 +167,21 @@ class ContextBeam(RelationBeam):
         edges = yield Edges(beam.nodes)
         edges = edges.kept(~question.typed(edges.far, self.text_types))
         relations = yield from self._relations(question, beam, edges, clue)
-        rows = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
-        facts = [fact for each in relations for fact in each.facts()]
+        rows = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
+        facts = [fact for relation in relations for fact in relation.facts()]
         # Of several relations that lead to an entity, the first counts.
         first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
         rows, ways = rows[first], [f"{facts[place]}: " for place in first]
         entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
 
         # Context-based entity prune.
-        texts, read, owner = yield from self._texts(question, entities, ways, clue)
-        counted = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
-        entities.scores = np.bincount(owner, counted * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
+        texts, contents, owner = yield from self._texts(question, entities, ways, clue)
+        weights = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
+        entities.scores = np.bincount(owner, weights * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
         best_ones = best(entities.scores, self.width, entities.nodes)
         best_ones = best_ones[entities.scores[best_ones] > 0]
-        kept = np.flatnonzero(np.isin(owner, best_ones))
-        return entities.taken(best_ones), texts.taken(kept), [read[place] for place in kept]
+        places = np.flatnonzero(np.isin(owner, best_ones))
+        return entities.taken(best_ones), texts.taken(places), [contents[place] for place in places]
 
     def _texts(
         self, question: Question, entities: Candidates, ways: Sequence[str], clue: str
@@ -190,23 +190,23 @@ class ContextBeam(RelationBeam):
         near = yield Neighbors(entities.nodes)
         near = near.kept(question.typed(near.node, self.text_types))
         owner, nodes = np.append(np.arange(len(entities)), near.owner), np.append(entities.nodes, near.node)
-        read = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
+        contents = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
         if question.reads_texts:
-            asked = Relevance(nodes, texts=read, notes=question.notes)
-            scores = (yield WithQuery(asked, f"{question.text} {clue}") if clue else asked).astype(np.float64)
+            request = Relevance(nodes, texts=contents, notes=question.notes)
+            scores = (yield WithQuery(request, f"{question.text} {clue}") if clue else request).astype(np.float64)
         else:
             scores = yield Similarity(nodes)
-        linked = reached(entities, near.owner, near.node, scores[len(entities) :], self.name)
+        linked_texts = reached(entities, near.owner, near.node, scores[len(entities) :], self.name)
         # The text of an entity itself has its path, and a linked one a step more.
-        texts = concatenated([replace(entities, scores=scores[: len(entities)]), linked])
+        texts = concatenated([replace(entities, scores=scores[: len(entities)]), linked_texts])
         by = best(scores, self.texts, nodes)
-        return texts.taken(by), [read[place] for place in by], owner[by]
+        return texts.taken(by), [contents[place] for place in by], owner[by]
 
 
-def _once(texts: Candidates, read: Sequence[str]) -> tuple[Candidates, list[str]]:
+def _once(texts: Candidates, contents: Sequence[str]) -> tuple[Candidates, list[str]]:
     """Return each text once, by its best score, best first, and what models read of each."""
     by = distinct(texts.scores, texts.nodes)
-    return texts.taken(by), [read[place] for place in by]
+    return texts.taken(by), [contents[place] for place in by]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

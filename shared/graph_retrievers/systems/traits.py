@@ -58,8 +58,8 @@ def are_passages(texts: Sequence[str]) -> bool:
 
 def passage_types(graph: GraphFacts, *types: str) -> tuple[str, ...]:
     """Return those of the types of passages that nodes have, if other nodes have another; else an empty tuple."""
-    found = tuple(name for name in types if name in graph.type_names)
-    return found if len(found) < len(graph.type_names) else ()
+    names = tuple(name for name in types if name in graph.type_names)
+    return names if len(names) < len(graph.type_names) else ()
 
 
 def holds_pieces(graph: GraphFacts) -> bool:
@@ -80,10 +80,10 @@ def holds_pieces(graph: GraphFacts) -> bool:
 
     def read(graph: CorpusGraph) -> bool:
         columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
-        alike = Counter(
+        counts = Counter(
             (title, node_source(node, held, origin)) for title, node, held, origin in columns if not is_place(node, held)
         )
-        return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
+        return 2 * sum(held for held in counts.values() if held > 1) > len(graph)
 
     return graph.fact("holds pieces", read)
 
@@ -124,11 +124,11 @@ def names_identify(index: Corpus) -> bool:
 
     def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
-        named = _sample([own_name(*column) for column in columns])
+        names = _sample([own_name(*column) for column in columns])
         texts = bm25.indptr.diff().tolist()
         # A word that BM25 does not know is in no text.
         counts = [
-            [texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words] for words in bm25.tokenize(named)
+            [texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words] for words in bm25.tokenize(names)
         ]
         return rare_names(counts, len(graph), lambda: names_mentioned(graph))
 
@@ -155,9 +155,9 @@ def rare_names(counts: Sequence[Sequence[int]], size: int, mentioned: Callable[[
     """
     limit = max(_FEW, _SHARE * size)
 
-    def identifies(held: Sequence[int]) -> bool:
+    def identifies(numbers: Sequence[int]) -> bool:
         # A name without a word that BM25 reads, such as a single letter, is none.
-        return bool(held) and (min(held) <= limit or (len(held) > 1 and mentioned() >= _MENTIONED))
+        return bool(numbers) and (min(numbers) <= limit or (len(numbers) > 1 and mentioned() >= _MENTIONED))
 
     return 2 * sum(map(identifies, counts)) > len(counts)
 
@@ -205,16 +205,17 @@ def mentions(rows: Sequence[int], titles: Sequence[str], texts: Sequence[str], t
 
     # With capitals: of two characters, as in Chinese, a name may be any word.
     def others(row: int, text: str) -> set[str]:
-        found = {name for name, nodes in names.find(text) if row not in nodes}
-        return {name for name in found if " " in name and name != name.lower() and proper(name)}
+        matches = {name for name, nodes in names.find(text) if row not in nodes}
+        return {name for name in matches if " " in name and name != name.lower() and proper(name)}
 
-    held = list(map(others, rows, texts))
-    counts = Counter(name for found in held for name in found)
+    name_sets = list(map(others, rows, texts))
+    counts = Counter(name for part in name_sets for name in part)
     limit = max(_FEW, _SHARE * len(rows))
-    told = [
-        bool(own and proper(own)) or any(counts[name] <= limit for name in found) for own, found in zip(opening, held, strict=True)
+    flags = [
+        bool(start and proper(start)) or any(counts[name] <= limit for name in part)
+        for start, part in zip(opening, name_sets, strict=True)
     ]
-    return sum(told) / max(len(told), 1)
+    return sum(flags) / max(len(flags), 1)
 
 
 def names_lead(index: Corpus) -> bool:
@@ -258,12 +259,12 @@ def names_held(graph: GraphFacts) -> float:
 def names_in(texts: Sequence[str]) -> float:
     """Return the share of some texts that contain names, see :func:`names_held`."""
     texts = [text[:_READ] for text in texts]
-    named = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
-    counts = Counter(name for names in named for name in set(names))
+    name_lists = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
+    counts = Counter(name for names in name_lists for name in set(names))
     limit = max(_FEW, _SHARE * len(texts))
-    rare = (sum(counts[name] <= limit for name in names) for names in named)
-    held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(rare, texts, strict=True))
-    return sum(held) / max(len(texts), 1)
+    rare = (sum(counts[name] <= limit for name in names) for names in name_lists)
+    flags = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(rare, texts, strict=True))
+    return sum(flags) / max(len(texts), 1)
 
 
 def documents_linked(graph: GraphFacts) -> float:
@@ -285,8 +286,8 @@ def documents_linked(graph: GraphFacts) -> float:
         document = np.array([places.setdefault(node_source(*column), len(places)) for column in columns])
         ends = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()])
         structural = np.isin(graph.relation_names, STRUCTURE)[graph.relations.cpu().numpy()]
-        counted = ends[:, ~structural | (document[ends[0]] != document[ends[1]])]
-        return len(np.unique(counted)) / max(len(graph), 1)
+        pairs = ends[:, ~structural | (document[ends[0]] != document[ends[1]])]
+        return len(np.unique(pairs)) / max(len(graph), 1)
 
     return graph.fact("documents linked", read)
 
@@ -312,7 +313,7 @@ def traits_of(index: Corpus) -> dict[str, Any]:
     >>> traits_of(GraphIndex.from_texts(["Kismet starred Ada Holm."], titles=["Kismet"]))["names in texts"]
     1.0
     """
-    return {name: read(index) for name, read in _TRAITS.items()}
+    return {name: function(index) for name, function in _TRAITS.items()}
 
 
 # By the keys under which the cache of the graph has them, and by the names of its attributes.
@@ -355,8 +356,8 @@ def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
     :func:`~graph_retrievers.systems.traits.names_lead`), as in an encyclopedia. False if the index lacks vectors or BM25.
     """
     # A lexical signal of another kind does not come with a graph in a database, which is read here.
-    known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
-    if not known or not holds_passages(index.facts):
+    comparable = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
+    if not comparable or not holds_passages(index.facts):
         return False
     # Edges within documents, such as those of their structure, do not lead to nodes that names refer to.
     led = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED

@@ -29,9 +29,9 @@ class Untrained:
         return f"the {self.part} is not trained (pass checkpoint=): {self.instead}"
 
 
-def refuse_untrained(system: str, given: str, command: str) -> None:
-    """Raise InvalidArgumentError: `given`, such as the settings of a network, would rank at random; `command` trains it."""
+def refuse_untrained(system: str, part: str, command: str) -> None:
+    """Raise InvalidArgumentError: `part`, such as the settings of a network, would rank at random; `command` trains it."""
     raise InvalidArgumentError(
-        f"{system} got {given} and no trained weights, and would rank at random. Train it with `graph-retrievers {command}`, and "
+        f"{system} got {part} and no trained weights, and would rank at random. Train it with `graph-retrievers {command}`, and "
         "pass checkpoint=, the folder that this writes."
     )

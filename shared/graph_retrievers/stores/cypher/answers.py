@@ -44,22 +44,22 @@ def answer(
         floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
         if any(bound is not None and bound >= floor for bound in row["cut"]):
             notes += (f"the chains may not be the best: more than {search.width} prefixes were under way",)
-        kept = _distinct(best) if search.dedupe == "after_limit" else best
+        selection = _distinct(best) if search.dedupe == "after_limit" else best
         if chains == "hits":
-            hits = [*hits, *(_chain_hit(chain) for chain in kept if chain["returned"])]
+            hits = [*hits, *(_chain_hit(chain) for chain in selection if chain["returned"])]
         else:
-            hits = _along(hits, [_chain_hit(chain) for chain in kept])
+            hits = _along(hits, [_chain_hit(chain) for chain in selection])
     return Hits(hits, notes)
 
 
 def listed_hits(rows: Sequence[_Row]) -> list[Hit]:
     """Return the hits of an empty question from the rows of its query, in their order, with score 0."""
-    found = ({**row, "r": 0.0, "trail": [row["id"]], "titles": [row["name"]], "similarity": None} for row in rows)
-    return [_node_hit(row, LISTING, LISTING, {}) for row in found]
+    nodes = ({**row, "r": 0.0, "trail": [row["id"]], "titles": [row["name"]], "similarity": None} for row in rows)
+    return [_node_hit(row, LISTING, LISTING, {}) for row in nodes]
 
 
-def _seed_name(named: bool) -> str:
-    return EntityLinking.name if named else VectorSearch.name
+def _seed_name(by_name: bool) -> str:
+    return EntityLinking.name if by_name else VectorSearch.name
 
 
 def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
@@ -82,7 +82,7 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
 
 def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, bool]]) -> NodePath:
     names = tuple(str(title or "") for title in titles)
-    return NodePath(tuple(map(str, ids)), tuple(name for name, _ in steps), tuple(ahead for _, ahead in steps), names)
+    return NodePath(tuple(map(str, ids)), tuple(name for name, _ in steps), tuple(forward for _, forward in steps), names)
 
 
 def _chain_hit(chain: _Row) -> Hit:
@@ -94,8 +94,8 @@ def _chain_hit(chain: _Row) -> Hit:
 
 def _similarity(nodes: Sequence[_Row]) -> float | None:
     """Return the largest of the nodes' cosines with the question, None if there is none."""
-    found = [node["similarity"] for node in nodes if node["similarity"] is not None]
-    return min(max(*found, -1.0), 1.0) if found else None
+    cosines = [node["similarity"] for node in nodes if node["similarity"] is not None]
+    return min(max(*cosines, -1.0), 1.0) if cosines else None
 
 
 def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
@@ -113,14 +113,14 @@ def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     Of chains with the same nodes, in the same or the reverse order, the first stays. Chains that are a prefix of a longer one, or
     the reverse of its end, are dropped.
     """
-    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    absorbed = set()
+    chains_by_path: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    parts = set()
     for chain in chains:
         path = tuple(node["id"] for node in chain["nodes"])
-        if path not in first and path[::-1] not in first:
-            first[path] = chain
-        absorbed |= {way[:size] for way in (path, path[::-1]) for size in range(2, len(way))}
-    return [chain for path, chain in first.items() if path not in absorbed]
+        if path not in chains_by_path and path[::-1] not in chains_by_path:
+            chains_by_path[path] = chain
+        parts |= {way[:size] for way in (path, path[::-1]) for size in range(2, len(way))}
+    return [chain for path, chain in chains_by_path.items() if path not in parts]
 
 
 def _step_order(step: Mapping[str, Any]) -> tuple[float, str, bool]:

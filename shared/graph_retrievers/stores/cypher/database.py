@@ -96,10 +96,10 @@ class CypherDatabase:
         self._neo4j = _import_driver()
         try:
             parts = urlsplit(uri)
-            known = parts.scheme in _SCHEMES
+            has_scheme = parts.scheme in _SCHEMES
         except (ValueError, AttributeError, TypeError):
-            known = False
-        if not known:
+            has_scheme = False
+        if not has_scheme:
             raise InvalidArgumentError(f"The database's uri must begin with one of {', '.join(_SCHEMES)}, as in bolt://host:7687.")
         if parts.username or parts.password:
             raise InvalidArgumentError("The uri of the database contains a user or password; pass them as auth=(user, password).")
@@ -200,12 +200,12 @@ class CypherDatabase:
 
         return await self._repeated(read)
 
-    def _run(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
+    def _run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         """Return what a coroutine returns in the event loop of calls from threads."""
         if not self._stop.alive:
-            asked.close()
+            coroutine.close()
             raise DatabaseError(f"The connection to {self.uri} is closed; open another.")
-        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         except BaseException:
@@ -278,21 +278,21 @@ class CypherDatabase:
         raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> DatabaseError:
-        known = self._neo4j.exceptions
+        exceptions = self._neo4j.exceptions
         message = str(getattr(error, "message", None) or error)
         code = str(getattr(error, "code", None) or "")
-        if isinstance(error, known.AuthError) or code.startswith("Neo.ClientError.Security."):
+        if isinstance(error, exceptions.AuthError) or code.startswith("Neo.ClientError.Security."):
             return DatabaseAuthError(f"{self.uri} refused the user ({message}). Check auth=(user, password) and the user's rights.")
-        if isinstance(error, (known.ServiceUnavailable, known.SessionExpired, OSError)):
+        if isinstance(error, (exceptions.ServiceUnavailable, exceptions.SessionExpired, OSError)):
             return DatabaseUnreachableError(f"{self.uri} cannot be reached ({message}). Check its address, and that it runs.")
         lowered = message.lower()
-        absent = ("unknown function", "unknown procedure", "there is no procedure", "no such function")
-        if any(sign in lowered for sign in ("vector.querynodes", "no vector index")) and not any(s in lowered for s in absent):
+        signs = ("unknown function", "unknown procedure", "there is no procedure", "no such function")
+        if any(sign in lowered for sign in ("vector.querynodes", "no vector index")) and not any(s in lowered for s in signs):
             return MissingDatabaseFeatureError(
                 f"The vector index could not be searched ({message}). Check its name, that it is online, and that it holds vectors "
                 "of the width of the embedding model's; or pass vector_index=None, which compares all vectors and needs no index."
             )
-        if any(sign in lowered for sign in absent):
+        if any(sign in lowered for sign in signs):
             return MissingDatabaseFeatureError(
                 f"{self.uri} lacks something that the query uses ({message}). Neo4j has it from 5.18 on, ArcadeDB from 26.10."
             )

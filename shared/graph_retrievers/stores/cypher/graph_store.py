@@ -72,10 +72,10 @@ class CypherGraphStore:
 
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """
-        made = copy(self)
+        store = copy(self)
         # Another field may have dates in the scope, and messages show values of its nodes alone.
-        made._scope, made._dated = filter_predicate(self.database.schema, scope, "scope"), set()
-        return made
+        store._scope, store._dated = filter_predicate(self.database.schema, scope, "scope"), set()
+        return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
         """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
@@ -92,9 +92,9 @@ class CypherGraphStore:
 
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them."""
-        found = self._found("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
+        clause = self._found("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
         rows = self._read(
-            f"MATCH (c:{{label}}){self._where('c')} WITH count(c) AS size {found} RETURN size, {_NODE}, {_NO_TEXT} LIMIT $limit",
+            f"MATCH (c:{{label}}){self._where('c')} WITH count(c) AS size {clause} RETURN size, {_NODE}, {_NO_TEXT} LIMIT $limit",
             limit=count,
         )
         return (rows[0]["size"] if rows else 0), FetchedRows([self._node(row) for row in rows])
@@ -118,16 +118,16 @@ class CypherGraphStore:
             # The folded case of the letter U+0130 has two letters, which are not one word; titles are written by their own words.
             for key in {name_key(title), name_key(title.replace("i\u0307", "\u0130"))}:
                 keys.setdefault(key, []).append(title)
-        asked: dict[str, Collection[Any]] = {"ids": ids, "positions": positions, "titles": keys, "names": names, "expand": expand}
-        asked["texts"] = {*texts, *expand}
-        used = {name: sorted(values) for name, values in asked.items() if values}
+        parts: dict[str, Collection[Any]] = {"ids": ids, "positions": positions, "titles": keys, "names": names, "expand": expand}
+        parts["texts"] = {*texts, *expand}
+        parameters = {name: sorted(values) for name, values in parts.items() if values}
         lines = [
-            f"UNWIND ${name} AS wanted {self._found(match, held)} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
-            for name, (match, held, text, edge) in _PARTS.items()
-            if name in used
+            f"UNWIND ${name} AS wanted {self._found(match, columns)} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
+            for name, (match, columns, text, edge) in _PARTS.items()
+            if name in parameters
         ]
-        rows = self._read("\nUNION ALL\n".join(lines), **used, limit=limit + 1)
-        found = [
+        rows = self._read("\nUNION ALL\n".join(lines), **parameters, limit=limit + 1)
+        matches = [
             TitleMatch(title, str(row["id"]))
             for row in rows
             if row["part"] == "titles"
@@ -137,7 +137,7 @@ class CypherGraphStore:
         ]
         # Those with texts last.
         nodes = [self._node(row) for row in sorted(rows, key=lambda row: row["part"] in ("names", "texts"))]
-        return FetchedRows(nodes, [_edge(row) for row in rows if row["part"] == "expand"], found)
+        return FetchedRows(nodes, [_edge(row) for row in rows if row["part"] == "expand"], matches)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
@@ -153,15 +153,15 @@ class CypherGraphStore:
         """Return the condition that nodes are in the scope; "" without one."""
         return "" if self._scope is None else f" {word} {' AND '.join(map(self._scope.on, nodes))}"
 
-    def _found(self, match: str, held: str) -> str:
+    def _found(self, match: str, columns: str) -> str:
         """Return what finds nodes m, and what is matched with them: in a scope, those of it and their degrees among its nodes."""
         if self._scope is None:
             return match
-        nodes = [name for name in held.split(", ") if name in "nm"]
+        nodes = [name for name in columns.split(", ") if name in "nm"]
         return (
-            f"{match}{self._where(*nodes, word='AND')} WITH {held} LIMIT $limit "
+            f"{match}{self._where(*nodes, word='AND')} WITH {columns} LIMIT $limit "
             f"OPTIONAL MATCH (m)-[{{edge}}]-(o:{{label}}) WHERE o <> m{self._where('o', word='AND')} "
-            f"WITH {held}, count(DISTINCT o) AS degree"
+            f"WITH {columns}, count(DISTINCT o) AS degree"
         )
 
     def _read(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -176,8 +176,8 @@ class CypherGraphStore:
                 f"Node {shown(name)} has no position or no degree; write the graph with write_graph, which gives both."
             )
         metadata, origin = node_metadata(row["metadata"])
-        whole = (str(row["text"]), origin) if row["text"] is not None else (None, None)
-        return StoredNode(name, position, degree, str(row["name"] or ""), str(row["type"] or ""), metadata, *whole)
+        content = (str(row["text"]), origin) if row["text"] is not None else (None, None)
+        return StoredNode(name, position, degree, str(row["name"] or ""), str(row["type"] or ""), metadata, *content)
 
 
 def _edge(row: Mapping[str, Any]) -> StoredEdge:

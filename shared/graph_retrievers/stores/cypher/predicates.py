@@ -34,26 +34,26 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     return _Builder(schema, name).predicate(condition)
 
 
-def check_dates(database: CypherDatabase, condition: Any, known: set[str], scope: Predicate | None = None) -> None:
+def check_dates(database: CypherDatabase, condition: Any, date_fields: set[str], scope: Predicate | None = None) -> None:
     """Raise InvalidArgumentError if a filter compares a field with dates, of which no node of a scope has one there.
 
-    `known` are the fields that were seen to have dates there, and new ones are added; each costs one round trip, once.
+    `date_fields` are the fields that were seen to have dates there, and new ones are added; each costs one round trip, once.
     """
     label, schema = database.schema.names()["label"], database.schema
-    inside, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)
+    clause, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)
 
     def some(where: str, value: str) -> list[dict[str, Any]]:
-        return database.read(f"MATCH (n:{label}) WHERE {where}{inside} RETURN n.{value} AS value LIMIT 1", **values)
+        return database.read(f"MATCH (n:{label}) WHERE {where}{clause} RETURN n.{value} AS value LIMIT 1", **values)
 
-    for key, asked in dated_fields(checked_filter(condition)).items():
-        if key in known:
+    for key, operand in dated_fields(checked_filter(condition)).items():
+        if key in date_fields:
             continue
         value, dates = schema.field(key), schema.instant(key)
         if dates is not None and some(f"n.{quoted(dates)} IS NOT NULL", value):
-            known.add(key)
-        elif others := some(f"n.{value} IS NOT NULL AND NOT coalesce(n.{value} IN [''], false)", value):
+            date_fields.add(key)
+        elif rows := some(f"n.{value} IS NOT NULL AND NOT coalesce(n.{value} IN [''], false)", value):
             raise InvalidArgumentError(
-                f"{not_dates(key, asked, others[0]['value'])} A database has the dates that write_graph wrote: write the graph "
+                f"{not_dates(key, operand, rows[0]['value'])} A database has the dates that write_graph wrote: write the graph "
                 "again if an earlier version, or something else, wrote it."
             )
 
@@ -65,9 +65,9 @@ class _Builder(PredicateBuilder):
         super().__init__(name)
         self.schema = schema
 
-    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
+    def _tests(self, key: str, operators: Mapping[str, Any]) -> list[str]:
         value = self._value(key)
-        return [self._test(key, value, operator, against) for operator, against in wanted.items()]
+        return [self._test(key, value, operator, operand) for operator, operand in operators.items()]
 
     def _value(self, key: str) -> str:
         """Return the expression that reads a field of the node."""
@@ -76,33 +76,35 @@ class _Builder(PredicateBuilder):
         # As in hits: text, empty where the node has none.
         return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[_OWN[key]]}), '')"
 
-    def _dates(self, key: str, *asked: Any) -> str | None:
+    def _dates(self, key: str, *operands: Any) -> str | None:
         """Return the expression that reads the dates of a field; None if it cannot have any."""
         name = None if key in _OWN else self.schema.instant(key)
-        if name is None and any(map(is_date, asked)):
+        if name is None and any(map(is_date, operands)):
             raise InvalidArgumentError(f"The filter compares {shown(key)} with a date, which it cannot have in a database.")
         return None if name is None else f"{{node}}.{quoted(name)}"
 
-    def _test(self, key: str, value: str, operator: str, wanted: Any) -> str:
+    def _test(self, key: str, value: str, operator: str, operand: Any) -> str:
         if operator in ("$eq", "$ne", "$in", "$nin"):
-            among = self._among(key, value, wanted if operator in ("$in", "$nin") else [wanted])
-            return f"NOT {among}" if operator in ("$ne", "$nin") else among
+            test = self._among(key, value, operand if operator in ("$in", "$nin") else [operand])
+            return f"NOT {test}" if operator in ("$ne", "$nin") else test
         if operator == "$exists":
-            return f"({value} IS {'NOT ' if wanted else ''}NULL)"
+            return f"({value} IS {'NOT ' if operand else ''}NULL)"
         if operator == "$contains":
-            return self._contains(key, value, wanted)
-        return self._ordered(key, value, _SIGNS[operator], wanted)
+            return self._contains(key, value, operand)
+        return self._ordered(key, value, _SIGNS[operator], operand)
 
-    def _among(self, key: str, value: str, wanted: Iterable[Any]) -> str:
+    def _among(self, key: str, value: str, operands: Iterable[Any]) -> str:
         """Return the test for one of several values; None stands for an absent field."""
-        values = list(wanted)
-        equal = [form for item in values if item is not None and not is_date(item) for form in _forms(_comparable(key, item))]
+        values = list(operands)
+        forms = [form for item in values if item is not None and not is_date(item) for form in _forms(_comparable(key, item))]
         tests = [f"{value} IS NULL"] if any(item is None for item in values) else []
-        if equal:
-            tests.append(f"coalesce({value} IN {self._parameter(equal)}, false)")
+        if forms:
+            tests.append(f"coalesce({value} IN {self._parameter(forms)}, false)")
         dates = self._dates(key, *values)
-        asked = [] if dates is None else [found for item in values if (found := moment(item)) is not None]
-        instants, days = ([each.first for each in asked if (each.after - each.first == DAY) == whole] for whole in (False, True))
+        periods = [] if dates is None else [period for item in values if (period := moment(item)) is not None]
+        instants, days = (
+            [period.first for period in periods if (period.after - period.first == DAY) == whole] for whole in (False, True)
+        )
         if instants:
             tests.append(f"coalesce({dates} IN {self._parameter(instants)}, false)")
         if days:
@@ -110,40 +112,40 @@ class _Builder(PredicateBuilder):
             tests.append(f"any(day IN {self._parameter(days)} WHERE {within})")
         return joined(tests, "OR")
 
-    def _contains(self, key: str, value: str, wanted: Any) -> str:
-        if wanted is None:
+    def _contains(self, key: str, value: str, operand: Any) -> str:
+        if operand is None:
             return "false"
-        dates, asked = self._dates(key, wanted), moment(wanted)
-        item = _scalar(key, wanted if asked is None else asked.text)
+        dates, period = self._dates(key, operand), moment(operand)
+        item = _scalar(key, operand if period is None else period.text)
         tests = [f"any(held IN {_items(value)} WHERE held IN {self._parameter(_forms(item))})"]
-        text = isinstance(item, str) and not is_date(wanted)
-        otherwise = f"coalesce({value} CONTAINS {self._parameter(item)}, false)" if text else "false"
-        if dates is None or asked is None:
-            return joined([*tests, otherwise], "OR")
-        first, after = self._parameter(asked.first), self._parameter(asked.after)
+        text = isinstance(item, str) and not is_date(operand)
+        fallback = f"coalesce({value} CONTAINS {self._parameter(item)}, false)" if text else "false"
+        if dates is None or period is None:
+            return joined([*tests, fallback], "OR")
+        first, after = self._parameter(period.first), self._parameter(period.after)
         tests.append(f"any(held IN {_items(dates)} WHERE held >= {first} AND held < {after})")
         # Text beside text that is not a date.
         within = f"coalesce({dates} >= {first} AND {dates} < {after}, false)"
-        return joined([*tests, f"CASE WHEN {dates} IS NULL THEN {otherwise} ELSE {within} END"], "OR")
+        return joined([*tests, f"CASE WHEN {dates} IS NULL THEN {fallback} ELSE {within} END"], "OR")
 
-    def _ordered(self, key: str, value: str, sign: str, wanted: Any) -> str:
-        if wanted is None:
+    def _ordered(self, key: str, value: str, sign: str, operand: Any) -> str:
+        if operand is None:
             return "false"
-        dates, asked = self._dates(key, wanted), moment(wanted)
-        bound = _scalar(key, wanted if asked is None else asked.text)
+        dates, period = self._dates(key, operand), moment(operand)
+        bound = _scalar(key, operand if period is None else period.text)
         if not isinstance(bound, str):
             # Python counts booleans among the numbers.
             bound = int(bound) if isinstance(bound, bool) else bound
             value = f"CASE WHEN {value} = true THEN 1 WHEN {value} = false THEN 0 ELSE {value} END"
-        if dates is None or asked is None:
+        if dates is None or period is None:
             return f"coalesce({value} {sign} {self._parameter(bound)}, false)"
         # After a day is from its end on.
-        edge, sign_of_dates = (asked.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (asked.first, sign)
-        timed = f"coalesce({dates} {sign_of_dates} {self._parameter(edge)}, false)"
-        if is_date(wanted):
-            return timed
+        edge, sign_of_dates = (period.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (period.first, sign)
+        test = f"coalesce({dates} {sign_of_dates} {self._parameter(edge)}, false)"
+        if is_date(operand):
+            return test
         # Text beside text that is not a date.
-        return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {timed} END"
+        return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {test} END"
 
     def _parameter(self, value: Any) -> str:
         return f"${self._named(value)}"
@@ -158,20 +160,20 @@ def _items(value: str) -> str:
 
 def _comparable(key: str, value: Any) -> Any:
     # Bounds may be infinite, though properties are not.
-    found = value if isinstance(value, float) else stored(as_kept(value))
-    if found is None:
+    result = value if isinstance(value, float) else stored(as_kept(value))
+    if result is None:
         raise InvalidArgumentError(
             f"The filter on {key!r} asks for {shown(value)}; in a database, fields are compared to strings, booleans, numbers of "
             "64 bits and lists of one kind of these."
         )
-    return found
+    return result
 
 
 def _scalar(key: str, value: Any) -> Any:
-    found = _comparable(key, value)
-    if isinstance(found, list):
+    result = _comparable(key, value)
+    if isinstance(result, list):
         raise InvalidArgumentError(f"The filter on {key!r} asks for {shown(value)}; a list is compared by $eq, $ne, $in and $nin.")
-    return found
+    return result
 
 
 def _forms(value: Any) -> list[Any]:

@@ -63,30 +63,32 @@ def _is_scalar(value: Any) -> bool:
 def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return metadata and origin of a node from their JSON; both are empty if this package did not write it."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
-        found = None
-    metadata = found if isinstance(found, dict) else {}
+        value = None
+    metadata = value if isinstance(value, dict) else {}
     return metadata, metadata.pop(ORIGIN, {})
 
 
 def warn_of_fields(schema: GraphSchema, metadata: Collection[Mapping[str, Any]]) -> None:
     """Log the metadata fields that cannot be properties, if there are any."""
-    fields = {field for each in metadata for field in _fields(each)}
-    refused = sorted(repr(field)[:100] for field in fields if schema.property_of(field) is None)
-    if refused:
-        more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-        logger.warning("Metadata fields that cannot be filtered on in the database: %s%s.", ", ".join(refused[:_SHOWN]), more)
-    if large := sum(_inside(each) is None for each in metadata):
-        told = "%s nodes have more than %s fields inside mappings of their metadata; in the database, these cannot be filtered on."
-        logger.warning(told, f"{large:,}", _MOST)
+    fields = {field for mapping in metadata for field in _fields(mapping)}
+    names = sorted(repr(field)[:100] for field in fields if schema.property_of(field) is None)
+    if names:
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        logger.warning("Metadata fields that cannot be filtered on in the database: %s%s.", ", ".join(names[:_SHOWN]), more)
+    if count := sum(_inside(mapping) is None for mapping in metadata):
+        message = (
+            "%s nodes have more than %s fields inside mappings of their metadata; in the database, these cannot be filtered on."
+        )
+        logger.warning(message, f"{count:,}", _MOST)
 
 
-def field_properties(schema: GraphSchema, before: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def field_properties(schema: GraphSchema, old_metadata: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties to set on a node: its fields, and None for those of an earlier write, given by its metadata as text."""
-    earlier = node_metadata(before)[0]
-    gone = dict.fromkeys([*_own_properties(schema, earlier), *further_properties(schema, earlier)])
-    return gone | _own_properties(schema, metadata) | further_properties(schema, metadata)
+    earlier = node_metadata(old_metadata)[0]
+    removals = dict.fromkeys([*_own_properties(schema, earlier), *further_properties(schema, earlier)])
+    return removals | _own_properties(schema, metadata) | further_properties(schema, metadata)
 
 
 def further_properties(schema: GraphSchema, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,14 +97,16 @@ def further_properties(schema: GraphSchema, metadata: Mapping[str, Any]) -> dict
     >>> further_properties(GraphSchema(), {"a": {"b": 1}, "day": "1970-01-02"})
     {'metadata_a.b': 1, 'metadata_day:instant': 86400000000}
     """
-    inside = {path: look_up(metadata, path) for path in _fields(metadata) if path not in metadata}
-    dates = ((schema.instant(field), _instants(value)) for field, value in {**metadata, **inside}.items())
-    return _own_properties(schema, inside) | {name: found for name, found in dates if name is not None and found is not None}
+    nested_fields = {path: look_up(metadata, path) for path in _fields(metadata) if path not in metadata}
+    dates = ((schema.instant(field), _instants(value)) for field, value in {**metadata, **nested_fields}.items())
+    return _own_properties(schema, nested_fields) | {
+        name: timestamps for name, timestamps in dates if name is not None and timestamps is not None
+    }
 
 
 def _own_properties(schema: GraphSchema, fields: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ((schema.property_of(field), stored(value)) for field, value in fields.items())
-    return {name: value for name, value in kept if name is not None and value is not None}
+    pairs = ((schema.property_of(field), stored(value)) for field, value in fields.items())
+    return {name: value for name, value in pairs if name is not None and value is not None}
 
 
 def _fields(metadata: Mapping[str, Any]) -> list[str]:
@@ -112,12 +116,12 @@ def _fields(metadata: Mapping[str, Any]) -> list[str]:
 
 def _inside(metadata: Mapping[str, Any]) -> list[str] | None:
     """Return the paths of the fields inside mappings; None if there are very many."""
-    found = list(islice(dict.fromkeys(paths(metadata)), _MOST + 1))
-    return found if len(found) <= _MOST else None
+    fields = list(islice(dict.fromkeys(paths(metadata)), _MOST + 1))
+    return fields if len(fields) <= _MOST else None
 
 
 def _instants(value: Any) -> int | list[int] | None:
     """Return the date or dates of a field, None if there are none."""
     if isinstance(value, list):
-        return [found for item in value if (found := instant(item)) is not None] or None
+        return [timestamp for item in value if (timestamp := instant(item)) is not None] or None
     return instant(value)

@@ -61,7 +61,7 @@ class SpreadingQuery:
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters that all questions share."""
-        found = {
+        parameters = {
             "k": self.k,
             "decay": self.propagation.decay,
             "threshold": self.propagation.threshold,
@@ -71,10 +71,10 @@ class SpreadingQuery:
             "passage_types": list(self.passage_types),
         }
         if self.chains is not None:
-            found |= {"chains": self.chains.limit, "width": self.chains.width}
+            parameters |= {"chains": self.chains.limit, "width": self.chains.width}
         for predicate in (self.filter, self.seed_filter, self.traversal_filter, self.scope):
-            found |= {} if predicate is None else predicate.parameters
-        return found
+            parameters |= {} if predicate is None else predicate.parameters
+        return parameters
 
     def text(self, named: bool) -> str:
         """Return the text of the query.
@@ -92,10 +92,10 @@ class SpreadingQuery:
     def listing(self) -> str:
         """The text of the query for the first nodes that pass the filter, of those that may be returned, in their order."""
         types = f"coalesce(n.{self.names['type']}, '')"
-        returned = f"{types} IN $passage_types" if self.passage_types else f"NOT {types} IN $no_walk"
+        condition = f"{types} IN $passage_types" if self.passage_types else f"NOT {types} IN $no_walk"
         fields = ", ".join(f"n.{self.names[key]} AS {key}" for key in ("id", "name", "text", "type", "metadata"))
         return f"""\
-    MATCH (n:{self.names["label"]}) WHERE {returned}{_holds(self.readable, "n")}{_holds(self.filter, "n")}
+    MATCH (n:{self.names["label"]}) WHERE {condition}{_holds(self.readable, "n")}{_holds(self.filter, "n")}
     WITH n ORDER BY n.{self.names["position"]}, n.{self.names["id"]} LIMIT $k
     RETURN {fields}"""
 
@@ -156,14 +156,14 @@ class SpreadingQuery:
         )
 
     def _nearest(self) -> str:
-        vector, allowed = f"near.{self.names['embedding']}", self._is_seed("near")
-        search = f"MATCH (near:{self.names['label']}) WHERE {vector} IS NOT NULL AND {allowed}"
+        vector, condition = f"near.{self.names['embedding']}", self._is_seed("near")
+        search = f"MATCH (near:{self.names['label']}) WHERE {vector} IS NOT NULL AND {condition}"
         # In a scope all vectors are compared: those outside it would take places in the answer of an index.
         if self.vector_index is not None and self.scope is None:
             # An index cannot leave nodes out, so more are requested.
-            wider = "10 * $each" if self._no_seeds or self.seed_filter is not None else "$each"
-            search = f"CALL db.index.vector.queryNodes($index, {wider}, wanted) YIELD node AS near\n    "
-            search += f"WITH near, wanted WHERE {allowed}"
+            limit = "10 * $each" if self._no_seeds or self.seed_filter is not None else "$each"
+            search = f"CALL db.index.vector.queryNodes($index, {limit}, wanted) YIELD node AS near\n    "
+            search += f"WITH near, wanted WHERE {condition}"
         score = "(1 + closeness) / 2" if self.linking.fallback_score == "index" else self._cosine(vector, "$question")
         return f"""\
     {self.database.call("searches")}
@@ -197,16 +197,16 @@ class SpreadingQuery:
     def _step(self, step: int) -> str:
         # A neighbour counts once, or once for each relationship.
         ends = "DISTINCT reached" if self.propagation.semantics == "set" else "reached"
-        closed = f" AND reached.{self.names['embedding']} IS NOT NULL" if self._gated else ""
-        closed += f" AND NOT coalesce(reached.{self.names['type']}, '') IN $no_walk" if self.propagation.exclude_types else ""
-        closed += _holds(self.traversal_filter, "reached")
+        condition = f" AND reached.{self.names['embedding']} IS NOT NULL" if self._gated else ""
+        condition += f" AND NOT coalesce(reached.{self.names['type']}, '') IN $no_walk" if self.propagation.exclude_types else ""
+        condition += _holds(self.traversal_filter, "reached")
         gate = f"most * {self._cosine('n.' + self.names['embedding'], '$question')}" if self._gated else "most"
         return f"""\
       // Step {step + 1}: equation 1 for every neighbour of a node above the threshold, then equation 2.
       UNWIND state{step} AS s
       WITH s.n AS source, s.r AS level, s.trail AS trail
       OPTIONAL MATCH (source)-[{self.names["edge"]}]-(reached:{self.names["label"]})
-      WHERE level > $threshold{closed}
+      WHERE level > $threshold{condition}
       WITH source, level, trail, collect({ends}) AS ends
       UNWIND [{{n: source, own: level, trail: trail}}]
            + [x IN ends | {{n: x, given: {{r: level, position: source.{self.names["position"]}, trail: trail}}}}] AS row
@@ -235,7 +235,7 @@ class SpreadingQuery:
     def _chains(self, search: ChainSearch) -> str:
         walkable, whole = self.traversal_filter, search.dedupe == "before_limit"
         # Parallel relationships make separate chains only if each counts towards the limit.
-        apart = "" if search.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
+        grouping = "" if search.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
         best = (
             "[k IN range(0, size(r) - 1) | reduce(m = -1e300, x IN adjacent[k] | "
             "CASE WHEN r[x.j] + b{j}[x.j] > m THEN r[x.j] + b{j}[x.j] ELSE m END)]"
@@ -256,8 +256,8 @@ class SpreadingQuery:
         chains = [f"c{length}[0..$width]" for length in lengths]
         if whole:
             # A shorter chain that can be extended is part of its extension.
-            closed = "" if walkable is None else " OR NOT (x.open OR c.open)"
-            ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{closed})]"
+            condition = "" if walkable is None else " OR NOT (x.open OR c.open)"
+            ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{condition})]"
             chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
             # Of a chain between two seeds, the direction that starts at the lower row represents both, if the other exists.
             both = "" if walkable is None else " AND c.open"
@@ -280,7 +280,7 @@ class SpreadingQuery:
       UNWIND [k IN range(0, size(state) - 1) | {{i: k}}] + pairs AS pair
       WITH pair
       WITH pair
-      ORDER BY pair.i, pair.j, pair.position, pair.relation{apart}
+      ORDER BY pair.i, pair.j, pair.position, pair.relation{grouping}
       WITH pair.i AS i, collect(CASE WHEN pair.j IS NULL THEN null ELSE pair END) AS out
       ORDER BY i
       RETURN collect(out) AS adjacent
@@ -304,22 +304,22 @@ class SpreadingQuery:
 
     def _level(self, search: ChainSearch, length: int) -> str:
         """Return the step from chains to those one edge longer, of `length` edges: the best by what they can become."""
-        further = search.length - length
+        rest = search.length - length
         bound = (
-            f"reduce(m = -1e300, h IN range(0, {further}) | CASE WHEN (s + bounds[h][j]) / ({length + 1} + h) > m "
+            f"reduce(m = -1e300, h IN range(0, {rest}) | CASE WHEN (s + bounds[h][j]) / ({length + 1} + h) > m "
             f"THEN (s + bounds[h][j]) / ({length + 1} + h) ELSE m END)"
         )
         # Prefixes that cannot reach the worst of the best chains are dropped; with before_limit, no chain is known to be whole yet.
-        known = search.dedupe == "after_limit"
-        floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if known else ""
-        entered, start = (" AND x.open", ", open: c.open") if self.traversal_filter is not None else ("", "")
+        has_floor = search.dedupe == "after_limit"
+        floor = "\n  WHERE size(means) < $chains OR bound >= means[-1] * (1 - 1e-9)" if has_floor else ""
+        condition, start = (" AND x.open", ", open: c.open") if self.traversal_filter is not None else ("", "")
         text = f"""\
     {self.database.call(f"r, adjacent, bounds, means{length - 1}, c{length - 1}")}
       WITH r, adjacent, bounds, means{length - 1} AS means, c{length - 1} AS shorter
       UNWIND shorter[0..$width] AS c
       UNWIND adjacent[c.p[-1]] AS x
       WITH r, bounds, means, c, x
-      WHERE NOT x.j IN c.p{entered}
+      WHERE NOT x.j IN c.p{condition}
       WITH bounds, means, c, x, x.j AS j, c.s + r[x.j] AS s
       WITH means, c, x, j, s, {bound} AS bound{floor}
       WITH c, x, j, s, bound
@@ -327,7 +327,7 @@ class SpreadingQuery:
       LIMIT $width + 1
       RETURN collect({{p: c.p + [j], e: c.e + [x], s: s, bound: bound{start}}}) AS c{length}
     }}"""
-        if not known or not further:
+        if not has_floor or not rest:
             return text + f"\nWITH *, [] AS means{length}"
         return f"""\
     {text}
@@ -343,12 +343,12 @@ class SpreadingQuery:
         return f"coalesce(e.{self.names['relation']}, type(e))"
 
     def _best(self) -> str:
-        kept = f"[s IN state WHERE {self.readable.on('s.n')}{_holds(self.filter, 's.n')}]"
-        return f"WITH *, {kept}[0..$k] AS best"
+        nodes = f"[s IN state WHERE {self.readable.on('s.n')}{_holds(self.filter, 's.n')}]"
+        return f"WITH *, {nodes}[0..$k] AS best"
 
     def _passages(self) -> str:
-        there = f" AND passage.{self.names['embedding']} IS NOT NULL" if self._gated else ""
-        there += _holds(self.traversal_filter, "passage") + _holds(self.filter, "passage") + _holds(self.readable, "passage")
+        condition = f" AND passage.{self.names['embedding']} IS NOT NULL" if self._gated else ""
+        condition += _holds(self.traversal_filter, "passage") + _holds(self.filter, "passage") + _holds(self.readable, "passage")
         gate = f" * {self._cosine('passage.' + self.names['embedding'], '$question')}" if self._gated else ""
         return f"""\
     // Passages: one more step, from all touched nodes, without decay and threshold.
@@ -356,7 +356,7 @@ class SpreadingQuery:
       UNWIND state AS s
       WITH s.n AS giver, s.r AS level, s.trail AS trail
       MATCH (giver)-[{self.names["edge"]}]-(passage:{self.names["label"]})
-      WHERE passage.{self.names["type"]} IN $passage_types{there}
+      WHERE passage.{self.names["type"]} IN $passage_types{condition}
       WITH DISTINCT passage, giver, level, trail
       WITH passage, collect({{r: level, position: giver.{self.names["position"]}, trail: trail}}) AS given
       WITH passage, given, reduce(total = 0.0, x IN given | total + x.r){gate} AS gathered
@@ -372,12 +372,12 @@ class SpreadingQuery:
         fields += f", similarity: {self._similarity('s.n')}"
         chains = ""
         if self.chains is not None:
-            cut = ", ".join(f"c{j + 1}[$width].bound" for j in range(self.chains.length))
-            shown = f"all(i IN c.p WHERE {self.filter.on('state[i].n')})" if self.filter is not None else "true"
+            bounds = ", ".join(f"c{j + 1}[$width].bound" for j in range(self.chains.length))
+            condition = f"all(i IN c.p WHERE {self.filter.on('state[i].n')})" if self.filter is not None else "true"
             node = f"{{id: state[i].n.{self.names['id']}, name: {self._shown_name('state[i].n')}"
             node += f", similarity: {self._similarity('state[i].n')}}}"
-            chains = f""", [{cut}] AS cut,
-           [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {shown}, nodes: [i IN c.p | {node}]}}] AS chains"""
+            chains = f""", [{bounds}] AS cut,
+           [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {condition}, nodes: [i IN c.p | {node}]}}] AS chains"""
         return f"""\
     // What joins the nodes of the paths.
     {self.database.call("best")}

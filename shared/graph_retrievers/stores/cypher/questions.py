@@ -43,10 +43,12 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
     :func:`~graph_retrievers.signals.embedding.check_vectors`; a vector of zeros is an InvalidVectorError.
     """
     queries, vectors = call.queries, call.vectors
-    named = named_entities(call.inputs.get("entities", [None] * len(queries)), queries, language_model)
-    rows = {name: row for row, name in enumerate(dict.fromkeys(name for each, _ in named for name in each or ()))}
+    entities = named_entities(call.inputs.get("entities", [None] * len(queries)), queries, language_model)
+    rows = {
+        name: row for row, name in enumerate(dict.fromkeys(name for entity_names, _ in entities for name in entity_names or ()))
+    }
     names = list(rows)
-    table = found = None
+    table = name_vectors = None
     if vectors is not None and (queries or not callable(vectors)):
         table = check_vectors(vectors(list(queries)) if callable(vectors) else vectors, len(queries), name="query vectors")
     elif embedding is not None:
@@ -54,10 +56,10 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
     elif needs_vectors and queries:
         raise MissingSignalError("The cosine gate needs the question's vector: pass embedding= or vector=, or gate='uniform'.")
     if names and embedding is not None:
-        found = embed_queries(embedding, names)
+        name_vectors = embed_queries(embedding, names)
     elif names and callable(vectors):
-        found = check_vectors(vectors(names), len(names), name="entity vectors")
-    for vectors, texts in ((table, queries), (found, names)):
+        name_vectors = check_vectors(vectors(names), len(names), name="entity vectors")
+    for vectors, texts in ((table, queries), (name_vectors, names)):
         zero = [] if vectors is None or not vectors.numel() else (~vectors.any(1)).nonzero().flatten().tolist()
         if zero:
             raise InvalidVectorError(f"The vector of {shown(texts[zero[0]], 60)} is zero and has no cosine; embed another text.")
@@ -65,11 +67,11 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
         CypherQuestion(
             text,
             None if table is None else table[position],
-            None if each is None else tuple(each),
-            None if found is None or not each else found[[rows[name] for name in each]],
+            None if entity_names is None else tuple(entity_names),
+            None if name_vectors is None or not entity_names else name_vectors[[rows[name] for name in entity_names]],
             notes,
         )
-        for position, (text, (each, notes)) in enumerate(zip(queries, named, strict=True))
+        for position, (text, (entity_names, notes)) in enumerate(zip(queries, entities, strict=True))
     ]
 
 
@@ -79,9 +81,9 @@ def word_runs(text: str) -> list[dict[str, Any]]:
     Names have at most 20 words, and are searched in the first 200 words.
     """
     words = name_words(text)[:_MOST_WORDS]
-    folded = [word.casefold() for word in words]
+    keys = [word.casefold() for word in words]
     return [
-        {"key": " ".join(folded[start:stop]), "start": start, "stop": stop, "lower": " ".join(words[start:stop]).islower()}
+        {"key": " ".join(keys[start:stop]), "start": start, "stop": stop, "lower": " ".join(words[start:stop]).islower()}
         for start in range(len(words))
         for stop in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1)
     ]
@@ -96,8 +98,8 @@ def question_notes(question: CypherQuestion, missing: Sequence[int], room: int) 
     if not missing:
         return question.notes
     if not question.entities:
-        told = () if question.vector is not None else ("no entity of the graph is named; there is no vector to search by",)
-        return question.notes + told
+        notes = () if question.vector is not None else ("no entity of the graph is named; there is no vector to search by",)
+        return question.notes + notes
     names = [question.entities[number] for number in missing]
     if not room:
         return (*question.notes, f"no node is named {told_names(names)}; there is no embedding model to search by")

@@ -116,8 +116,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
         types = (passage_type,) if isinstance(passage_type, str) else strings("passage_type", passage_type)
-        excluded = () if passages is None else types
-        options: dict[str, Any] = {"gate": gate, "semantics": semantics, "exclude_types": excluded}
+        excluded_types = () if passages is None else types
+        options: dict[str, Any] = {"gate": gate, "semantics": semantics, "exclude_types": excluded_types}
         propagation = GatedPropagation(steps=steps, decay=decay, threshold=threshold, **options)
         self.database = database
         self.embedding = as_embedding(embedding) if embedding is not None else None
@@ -169,8 +169,8 @@ class CypherSpreadingActivation(AsyncRetriever):
             text, parameters = self._some_names(query)
             self._read_names(query, await self.database.aread(text, **parameters))
 
-        async def ask(asked: tuple[str, CypherQuestion, dict[str, Any]]) -> Hits:
-            text, question, parameters = asked
+        async def ask(request: tuple[str, CypherQuestion, dict[str, Any]]) -> Hits:
+            text, question, parameters = request
             return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
         return await concurrently(ask, list(self._asked(questions, query)), _CONCURRENT)
@@ -189,11 +189,13 @@ class CypherSpreadingActivation(AsyncRetriever):
         filters = call.filters
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
-        predicates: dict[str, Any] = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
+        predicates: dict[str, Any] = {
+            name: filter_predicate(self.database.schema, condition, name) for name, condition in filters.items()
+        }
         scope = predicates.get("scope")
-        for name, given in filters.items():
+        for name, condition in filters.items():
             whole = scope is None or name == "scope"
-            check_dates(self.database, given, self._dated if whole else set(), None if whole else scope)
+            check_dates(self.database, condition, self._dated if whole else set(), None if whole else scope)
         if scope is not None:
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         return replace(self._query, k=call.k, **predicates)
@@ -206,9 +208,9 @@ class CypherSpreadingActivation(AsyncRetriever):
         self, questions: list[CypherQuestion], query: SpreadingQuery
     ) -> Iterator[tuple[str, CypherQuestion, dict[str, Any]]]:
         """Yield each question with the text of its query before it and the parameters after it."""
-        shared = {**query.parameters, "capitals": self._capitals.get(query.scope_key)}
+        parameters = {**query.parameters, "capitals": self._capitals.get(query.scope_key)}
         for question in questions:
-            yield query.text(bool(question.entities)), question, shared | self._parameters_of(question)
+            yield query.text(bool(question.entities)), question, parameters | self._parameters_of(question)
 
     def _parameters_of(self, question: CypherQuestion) -> dict[str, Any]:
         vector, budget = None if question.vector is None else question.vector.tolist(), self.linking.budget
@@ -219,15 +221,15 @@ class CypherSpreadingActivation(AsyncRetriever):
                 "spans": [] if question.entities is not None else word_runs(question.text),
                 "fallback": [] if vector is None else [vector],
             }
-        each = max(1, budget // len(question.entities))
+        limit = max(1, budget // len(question.entities))
         vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
         return {
             "question": vector,
-            "each": each,
-            "room": 0 if question.names is None else budget // each,
+            "each": limit,
+            "room": 0 if question.names is None else budget // limit,
             "entities": [
-                {"number": number, "key": name_key(name), "vector": found}
-                for number, (name, found) in enumerate(zip(question.entities, vectors, strict=True))
+                {"number": number, "key": name_key(name), "vector": name_vector}
+                for number, (name, name_vector) in enumerate(zip(question.entities, vectors, strict=True))
             ],
         }
 

@@ -89,10 +89,10 @@ class GraphSchema:
         for value in self._identifiers().values():
             quoted(value)
         self.field("x")
-        taken = [value for value in self.node_properties() if self.field_prefix and value.startswith(self.field_prefix)]
-        if taken:
+        collisions = [value for value in self.node_properties() if self.field_prefix and value.startswith(self.field_prefix)]
+        if collisions:
             raise InvalidArgumentError(
-                f"The property {taken[0]!r} begins with the prefix of metadata fields, {self.field_prefix!r}; choose another "
+                f"The property {collisions[0]!r} begins with the prefix of metadata fields, {self.field_prefix!r}; choose another "
                 "field_prefix."
             )
 
@@ -103,8 +103,8 @@ class GraphSchema:
 
     def node_properties(self) -> set[str]:
         """Return the names of the node properties, without those of metadata fields."""
-        others = ("label", "relationship", "relation")
-        return {value for name, value in self._identifiers().items() if name not in others}
+        exceptions = ("label", "relationship", "relation")
+        return {value for name, value in self._identifiers().items() if name not in exceptions}
 
     def field(self, name: str) -> str:
         """Return the node property of a metadata field, in backquotes; InvalidArgumentError if it cannot be one."""

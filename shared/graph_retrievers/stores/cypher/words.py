@@ -83,13 +83,13 @@ class CypherWords:
         schema, names = self.database.schema, self.database.schema.names()
         if self.index == f"{schema.label} words":
             statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
-            made = f"CREATE VERTEX TYPE `{schema.label}` IF NOT EXISTS; " + "; ".join(
+            sql = f"CREATE VERTEX TYPE `{schema.label}` IF NOT EXISTS; " + "; ".join(
                 f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
             )
             self.database.create_index(
                 statement.format(index=quoted(self.index), **names),
                 "full-text",
-                f"{made}; CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
+                f"{sql}; CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
                 f"index='{schema.label}[{schema.name},{schema.text}]'",
             )
         self._tell("")
@@ -115,37 +115,39 @@ class CypherWords:
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; the rarity of a word is that in the whole graph."""
-        made = copy(self)
-        made._among = list(ids)
-        return made
+        store = copy(self)
+        store._among = list(ids)
+        return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
-        return [found[:k] for found in self._asked([(text, self._among) for text in texts], None if self._among is not None else k)]
+        return [
+            matches[:k] for matches in self._asked([(text, self._among) for text in texts], None if self._among is not None else k)
+        ]
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores of some texts by id, each for its own ids: one mapping for each text."""
-        return [[dict(found)] for found in self._asked([(text, list(ids)) for text, ids in pairs], None)]
+        return [[dict(matches)] for matches in self._asked([(text, list(ids)) for text, ids in pairs], None)]
 
-    def _asked(self, asked: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
+    def _asked(self, requests: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of searches, each among ids (of all by default), in one query."""
-        texts = [text for text, _ in asked]
+        texts = [text for text, _ in requests]
         # Korean in pairs of letters, of which a word of two is one, and as the database's analyser cuts it.
-        words = [[*own, *_KOREAN.findall(text)] for own, text in zip(self._analyser.tokenize(texts), texts, strict=True)]
+        words = [[*terms, *_KOREAN.findall(text)] for terms, text in zip(self._analyser.tokenize(texts), texts, strict=True)]
         rows = [
-            {"place": place, "text": _query(own), "ids": ids}
-            for place, (own, (_, ids)) in enumerate(zip(words, asked, strict=True))
-            if own
+            {"place": place, "text": _query(terms), "ids": ids}
+            for place, (terms, (_, ids)) in enumerate(zip(words, requests, strict=True))
+            if terms
         ]
-        found: list[list[tuple[str, float]]] = [[] for _ in asked]
+        results: list[list[tuple[str, float]]] = [[] for _ in requests]
         if rows:
             id_ = self.database.schema.names()["id"]
-            among = "" if rows[0]["ids"] is None else f"WITH one, node, score WHERE node.{id_} IN one.ids\n"
-            limit, given = ("", {}) if k is None else (", {limit: $limit}", {"limit": k})
-            text = _SEARCH.format(limit=limit, among=among, id=id_)
-            for row in self.database.read(text, asked=rows, index=self.index, **given):
-                found[row["place"]].append((str(row["id"]), float(row["score"])))
-        return [sorted(each, key=lambda pair: -pair[1]) for each in found]
+            condition = "" if rows[0]["ids"] is None else f"WITH one, node, score WHERE node.{id_} IN one.ids\n"
+            limit, parameters = ("", {}) if k is None else (", {limit: $limit}", {"limit": k})
+            text = _SEARCH.format(limit=limit, among=condition, id=id_)
+            for row in self.database.read(text, asked=rows, index=self.index, **parameters):
+                results[row["place"]].append((str(row["id"]), float(row["score"])))
+        return [sorted(matches, key=lambda pair: -pair[1]) for matches in results]
 
 
 def _query(words: Sequence[str]) -> str:

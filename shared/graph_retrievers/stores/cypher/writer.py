@@ -87,29 +87,29 @@ def write_graph(
     property's name.
     """
     if isinstance(graph, GraphIndex):
-        held = graph.signals.get("dense")
-        vectors = held.vectors if vectors is None and isinstance(held, DenseIndex) else vectors
+        dense = graph.signals.get("dense")
+        vectors = dense.vectors if vectors is None and isinstance(dense, DenseIndex) else vectors
         graph = graph.graph
     size = positive("batch_size", batch_size)
     table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
     check_writable(database.schema, graph)
-    gone = absent_nodes(database, graph, size)[1] if prune else None
-    return write_rows(database, graph, table, gone, size, show_progress)
+    absent_ids = absent_nodes(database, graph, size)[1] if prune else None
+    return write_rows(database, graph, table, absent_ids, size, show_progress)
 
 
 def check_writable(schema: GraphSchema, graph: CorpusGraph) -> None:
     """Raise InvalidArgumentError if a graph cannot be written."""
     if schema.relationship is None:
         raise InvalidArgumentError("The schema names no relationship type, so relationships cannot be written; name one.")
-    if long := next((node for node in graph.ids if len(node) > _LONGEST), None):
+    if name := next((node for node in graph.ids if len(node) > _LONGEST), None):
         raise InvalidArgumentError(
-            f"The id {shown(long)}... has {len(long):,} characters; the index of a database takes at most {_LONGEST:,}: shorten it."
+            f"The id {shown(name)}... has {len(name):,} characters; the index of a database takes at most {_LONGEST:,}: shorten it."
         )
 
 
 def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int = 1000) -> tuple[int, list[str]]:
     """Return the number of nodes with the label, and the ids of those that are not in a graph."""
-    names, gone = database.schema.names(), list[str]()
+    names, absent_ids = database.schema.names(), list[str]()
     # Others may have positions too, but not both.
     count = (
         "MATCH (n:{label}) RETURN count(n) AS nodes, "
@@ -124,21 +124,21 @@ def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int =
     # Each place is looked up in the index; a condition of two bounds would read all nodes.
     text = "UNWIND range($first, $last) AS place MATCH (n:{label}) WHERE n.{position} = place RETURN n.{id} AS id".format(**names)
     for first in range(0, -1 if row["last"] is None else row["last"] + 1, batch_size):
-        found = database.read(text, first=first, last=first + batch_size - 1)
-        gone += [str(each["id"]) for each in found if each["id"] not in graph]
-    return row["nodes"], gone
+        rows = database.read(text, first=first, last=first + batch_size - 1)
+        absent_ids += [str(node["id"]) for node in rows if node["id"] not in graph]
+    return row["nodes"], absent_ids
 
 
 def write_rows(
     database: CypherDatabase,
     graph: CorpusGraph,
     table: Tensor | None,
-    gone: Sequence[str] | None,
+    ids: Sequence[str] | None,
     size: int,
     show_progress: bool,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[Changes, Changes]:
-    """Write the parts of a graph that are missing in the database, and delete the nodes `gone`; None keeps nodes outside the graph.
+    """Write the parts of a graph that are missing in the database, and delete the nodes `ids`; None keeps nodes outside the graph.
 
     `check` is called before each batch, and can end the write by an error.
     """
@@ -146,41 +146,41 @@ def write_rows(
     prepare(database)
     _make_index(database, "INDEX", database.schema.position, "ON (n.{position})")
     warn_of_fields(database.schema, graph.metadata)
-    for start in range(0, len(gone or ()), size):
+    for start in range(0, len(ids or ()), size):
         check()
         text = "UNWIND $ids AS id MATCH (n:{label}) WHERE n.{id} = id DETACH DELETE n".format(**names)
-        database.write(text, ids=list(gone or ())[start : start + size])
+        database.write(text, ids=list(ids or ())[start : start + size])
     nodes = _write_nodes(database, graph, table, size, show_progress, check)
-    edges = _write_edges(database, graph, gone is not None, size, show_progress, check)
-    return nodes._replace(deleted=len(gone or ())), edges
+    edges = _write_edges(database, graph, ids is not None, size, show_progress, check)
+    return nodes._replace(deleted=len(ids or ())), edges
 
 
 def _write_nodes(
     database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, size: int, show_progress: bool, check: Callable[[], None]
 ) -> Changes:
-    schema, names, written, moved = database.schema, database.schema.names(), 0, 0
+    schema, names, writes, moves = database.schema, database.schema.names(), 0, 0
     for rows in _batches(graph.texts, size, "writing nodes", show_progress):
         check()
         batch = [_node_row(schema, graph, row, table) for row in rows]
-        asked = [{"id": row["id"], "digest": row["digest"]} for row in batch]
-        held = {row["id"]: row for row in database.read(_HELD.format(**names), rows=asked)}
-        new = [row for row in batch if row["id"] not in held or not held[row["id"]]["same"]]
-        before = {name: row["metadata"] for name, row in held.items()}
-        for row in new:
-            row["fields"] = field_properties(schema, before.get(row["id"]), _fields(graph, row["position"]))
-        placed = [
+        digests = [{"id": row["id"], "digest": row["digest"]} for row in batch]
+        old_rows = {row["id"]: row for row in database.read(_HELD.format(**names), rows=digests)}
+        new_rows = [row for row in batch if row["id"] not in old_rows or not old_rows[row["id"]]["same"]]
+        metadata = {name: row["metadata"] for name, row in old_rows.items()}
+        for row in new_rows:
+            row["fields"] = field_properties(schema, metadata.get(row["id"]), _fields(graph, row["position"]))
+        moved_rows = [
             {name: row[name] for name in ("id", "position", "degree")}
             for row in batch
-            if row["id"] in held
-            and held[row["id"]]["same"]
-            and any(held[row["id"]][name] != row[name] for name in ("position", "degree"))
+            if row["id"] in old_rows
+            and old_rows[row["id"]]["same"]
+            and any(old_rows[row["id"]][name] != row[name] for name in ("position", "degree"))
         ]
-        if new:
-            database.write(_NODES.format(**names), rows=new)
-        if placed:
-            database.write(_PLACES.format(**names), rows=placed)
-        written, moved = written + len(new), moved + len(placed)
-    return Changes(written, moved)
+        if new_rows:
+            database.write(_NODES.format(**names), rows=new_rows)
+        if moved_rows:
+            database.write(_PLACES.format(**names), rows=moved_rows)
+        writes, moves = writes + len(new_rows), moves + len(moved_rows)
+    return Changes(writes, moves)
 
 
 def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor | None) -> dict[str, Any]:
@@ -195,12 +195,12 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
         "key": name_key(node.name),
     }
     digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
-    if further := further_properties(schema, node.metadata):
+    if properties := further_properties(schema, node.metadata):
         # Of nodes without any, digests are those of earlier versions.
-        digest.update(json.dumps(further).encode())
+        digest.update(json.dumps(properties).encode())
     digest.update(b"" if vector is None else vector.numpy().tobytes())
-    listed = None if vector is None else vector.tolist()
-    return {**content, "position": row, "degree": int(graph.degree[row]), "vector": listed, "digest": digest.hexdigest()}
+    values = None if vector is None else vector.tolist()
+    return {**content, "position": row, "degree": int(graph.degree[row]), "vector": values, "digest": digest.hexdigest()}
 
 
 def _write_edges(
@@ -210,45 +210,49 @@ def _write_edges(
     # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
     degrees = np.bincount(np.concatenate(ends), minlength=len(graph))
     order = np.argsort(ends[0], kind="stable")
-    first = np.searchsorted(ends[0][order], np.arange(len(graph) + 1))
+    starts = np.searchsorted(ends[0][order], np.arange(len(graph) + 1))
     counts, start = Counter[str](), 0
     with progress_bar(total=len(order), desc="writing relationships", unit="row", disable=not show_progress) as bar:
         while start < len(graph):
             check()
             # As many nodes, and edges that leave them, as a batch takes; all that leave one node are in one.
-            stop = min(max(int(np.searchsorted(first, first[start] + size, "right")) - 1, start + 1), start + size, len(graph))
-            wanted = _edge_rows(graph, order[first[start] : first[stop]].tolist())
-            held = {
+            stop = min(max(int(np.searchsorted(starts, starts[start] + size, "right")) - 1, start + 1), start + size, len(graph))
+            edge_rows = _edge_rows(graph, order[starts[start] : starts[stop]].tolist())
+            old_rows = {
                 (row["s"], row["t"], row["relation"], row["copy"]): (row["position"], row["weight"], row["text"])
                 for row in database.read(_LEAVING.format(**names), ids=graph.ids[start:stop])
             }
-            new = {key: row for key, row in wanted.items() if held.get(key) != (row["position"], row["weight"], row["text"])}
-            gone = [dict(zip(("s", "t", "relation", "copy"), key, strict=True)) for key in held if prune and key not in wanted]
-            rows = list(new.values())
+            new_rows = {
+                key: row for key, row in edge_rows.items() if old_rows.get(key) != (row["position"], row["weight"], row["text"])
+            }
+            absent_rows = [
+                dict(zip(("s", "t", "relation", "copy"), key, strict=True)) for key in old_rows if prune and key not in edge_rows
+            ]
+            rows = list(new_rows.values())
             for part in (rows[place : place + size] for place in range(0, len(rows), size)):
-                for merged, backward in (("(s)-[{e}]->(t)", False), ("(t)<-[{e}]-(s)", True)):
-                    one = [row for row in part if (degrees[graph.row(row["t"])] < degrees[graph.row(row["s"])]) == backward]
-                    if one:
-                        text = _RELATIONSHIPS.replace("{pattern}", merged.format(e=_RELATIONSHIP))
-                        database.write(text.format(**names), rows=one)
-            for part in (gone[place : place + size] for place in range(0, len(gone), size)):
+                for pattern, backward in (("(s)-[{e}]->(t)", False), ("(t)<-[{e}]-(s)", True)):
+                    batch = [row for row in part if (degrees[graph.row(row["t"])] < degrees[graph.row(row["s"])]) == backward]
+                    if batch:
+                        text = _RELATIONSHIPS.replace("{pattern}", pattern.format(e=_RELATIONSHIP))
+                        database.write(text.format(**names), rows=batch)
+            for part in (absent_rows[place : place + size] for place in range(0, len(absent_rows), size)):
                 database.write(_LESS.format(**names), rows=part)
-            moved = sum(key in held and held[key][1:] == (row["weight"], row["text"]) for key, row in new.items())
-            counts.update(written=len(new) - moved, moved=moved, deleted=len(gone))
-            bar.update(int(first[stop] - first[start]))
+            moves = sum(key in old_rows and old_rows[key][1:] == (row["weight"], row["text"]) for key, row in new_rows.items())
+            counts.update(written=len(new_rows) - moves, moved=moves, deleted=len(absent_rows))
+            bar.update(int(starts[stop] - starts[start]))
             start = stop
     return Changes(**counts)
 
 
 def _edge_rows(graph: CorpusGraph, places: list[int]) -> dict[tuple[str, str, str, int], dict[str, Any]]:
     """Return what is written of some edges by their ends, relation and number among equal ones, which are all among them."""
-    copies, found = Counter[tuple[str, str, str]](), dict[tuple[str, str, str, int], dict[str, Any]]()
+    copies, rows = Counter[tuple[str, str, str]](), dict[tuple[str, str, str, int], dict[str, Any]]()
     for position, edge in zip(places, graph.edges(places), strict=True):
         key = (edge.source, edge.target, edge.relation)
         row = {**dict(zip(("s", "t", "relation"), key, strict=True)), "copy": copies[key], "position": position}
-        found[(*key, copies[key])] = {**row, "weight": edge.weight, "text": edge.text or None}
+        rows[(*key, copies[key])] = {**row, "weight": edge.weight, "text": edge.text or None}
         copies[key] += 1
-    return found
+    return rows
 
 
 _HELD = """\
@@ -314,18 +318,18 @@ def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_prog
     """
     names, size = database.schema.names(), positive("batch_size", batch_size)
     prepare(database)
-    where, last, met = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL ", None, 0
+    where, last_id, count = "MATCH (n:{label}) WHERE n.{id} IS NOT NULL ", None, 0
     with progress_bar(desc="indexing names", unit="node", disable=not show_progress) as bar:
         while True:
             text = where + "RETURN n.{id} AS id, n.{name} AS name ORDER BY id LIMIT $size"
-            rows = database.read(text.format(**names), size=size, **({} if last is None else {"last": last}))
+            rows = database.read(text.format(**names), size=size, **({} if last_id is None else {"last": last_id}))
             if not rows:
-                return met
+                return count
             keys = [{"id": row["id"], "key": name_key(str(row["name"] or row["id"]))} for row in rows]
             database.write(
                 "UNWIND $rows AS row MATCH (n:{label}) WHERE n.{id} = row.id SET n.{name_key} = row.key".format(**names), rows=keys
             )
-            where, last, met = "MATCH (n:{label}) WHERE n.{id} > $last ", rows[-1]["id"], met + len(rows)
+            where, last_id, count = "MATCH (n:{label}) WHERE n.{id} > $last ", rows[-1]["id"], count + len(rows)
             bar.update(len(rows))
 
 

@@ -69,12 +69,12 @@ class Change:
     def __init__(self, writing: Writing, name: str) -> None:
         self.writing = writing
         writing.run("INSERT INTO {corpora} (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING", name=name)
-        (found,) = writing.run(
+        (row,) = writing.run(
             "SELECT corpus, nodes, next_node, next_edge, dimension, embedding, settings, traits FROM {corpora} "
             "WHERE name = %(name)s FOR UPDATE",
             name=name,
         ).fetchall()
-        self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = found
+        self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = row
         self._first, self._replaced, self._deleted = self._next, set[int](), 0
         # Where new nodes go.
         self._end = self.size
@@ -112,48 +112,54 @@ class Change:
         By default, a node that is there keeps its position, and others come last. `told` is called for each node.
         DuplicateNodeError if one was written before in this change.
         """
-        held = self.held(block.ids)
-        numbers, places, changed, moved, rehomed = list[int](), list[int](), list[int](), list[tuple[int, int]](), list[int]()
+        old_nodes = self.held(block.ids)
+        numbers, places, changed_places, moves, source_changes = (
+            list[int](),
+            list[int](),
+            list[int](),
+            list[tuple[int, int]](),
+            list[int](),
+        )
         digests = []
         for place, name in enumerate(block.ids):
             digests.append(block.digest(place))
-            before = held.get(name)
-            if before is None:
+            old_node = old_nodes.get(name)
+            if old_node is None:
                 numbers.append(self._next)
                 self._next += 1
                 places.append(self._end if positions is None else positions[place])
                 self._end += 1
-                changed.append(place)
-            elif before.node >= self._first or before.node in self._replaced:
+                changed_places.append(place)
+            elif old_node.node >= self._first or old_node.node in self._replaced:
                 raise DuplicateNodeError(f"Id {shown(decoded(name))} is given twice; make ids unique (drop one or rename it).")
             else:
-                numbers.append(before.node)
-                places.append(before.position if positions is None else positions[place])
-                if bytes(before.digest) != digests[place]:
-                    changed.append(place)
-                    self._replaced.add(before.node)
-                    if before.source != block.sources[place]:
-                        rehomed.append(before.node)
-                elif before.position != places[place]:
-                    moved.append((before.node, places[place]))
+                numbers.append(old_node.node)
+                places.append(old_node.position if positions is None else positions[place])
+                if bytes(old_node.digest) != digests[place]:
+                    changed_places.append(place)
+                    self._replaced.add(old_node.node)
+                    if old_node.source != block.sources[place]:
+                        source_changes.append(old_node.node)
+                elif old_node.position != places[place]:
+                    moves.append((old_node.node, places[place]))
             told()
-        if old := [numbers[place] for place in changed if block.ids[place] in held]:
-            delete_rows(self.writing, self.corpus, old)
-        if changed:
-            copy_nodes(self.writing, self.corpus, block, changed, numbers, places, digests)
-            written = [numbers[place] for place in changed]
+        if old_numbers := [numbers[place] for place in changed_places if block.ids[place] in old_nodes]:
+            delete_rows(self.writing, self.corpus, old_numbers)
+        if changed_places:
+            copy_nodes(self.writing, self.corpus, block, changed_places, numbers, places, digests)
+            nodes = [numbers[place] for place in changed_places]
             self.writing.run(
                 "INSERT INTO affected (node, written) SELECT unnest(%(nodes)s::integer[]), true "
                 "ON CONFLICT (node) DO UPDATE SET written = true",
-                nodes=written,
+                nodes=nodes,
             )
-        if moved:
-            self._move(moved)
-        if rehomed:
-            touch_neighbors(self.writing, self.corpus, rehomed)
+        if moves:
+            self._move(moves)
+        if source_changes:
+            touch_neighbors(self.writing, self.corpus, source_changes)
 
-    def _move(self, moved: Sequence[tuple[int, int]]) -> None:
-        nodes, positions = map(list, zip(*moved, strict=True))
+    def _move(self, moves: Sequence[tuple[int, int]]) -> None:
+        nodes, positions = map(list, zip(*moves, strict=True))
         self.writing.run(
             "WITH written AS (UPDATE {nodes} n SET position = m.position "
             "FROM unnest(%(nodes)s::integer[], %(positions)s::integer[]) AS m (node, position) "
@@ -168,8 +174,8 @@ class Change:
         """Delete nodes and their edges, by the numbers of these nodes; with `close`, those behind them move up."""
         if not nodes:
             return
-        deleted = delete_edges_of(self.writing, self.corpus, nodes)
-        self._edges = self._edges._replace(deleted=self._edges.deleted + deleted)
+        count = delete_edges_of(self.writing, self.corpus, nodes)
+        self._edges = self._edges._replace(deleted=self._edges.deleted + count)
         ((first,),) = self.writing.run(
             "SELECT min(position) FROM {nodes} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s)",
             corpus=self.corpus,
@@ -192,73 +198,73 @@ class Change:
     def delete_edges(self, edges: Sequence[EdgeLike]) -> None:
         """Delete edges; InvalidArgumentError if one is not there."""
         if edges:
-            deleted = delete_edges(self.writing, self.corpus, edges)
-            self._edges = self._edges._replace(deleted=self._edges.deleted + deleted)
+            count = delete_edges(self.writing, self.corpus, edges)
+            self._edges = self._edges._replace(deleted=self._edges.deleted + count)
 
     def append_edges(self, edges: Iterable[EdgeLike]) -> None:
         """Add edges behind those that are there; UnknownNodeError if an end is not a node."""
         stage_edges(self.writing, self.corpus, edges)
-        added = append_edges(self.writing, self.corpus, self._next_edge)
-        self._edges = self._edges._replace(written=self._edges.written + added)
-        self._next_edge += added
+        count = append_edges(self.writing, self.corpus, self._next_edge)
+        self._edges = self._edges._replace(written=self._edges.written + count)
+        self._next_edge += count
 
     def replace_edges(self, edges: Iterable[EdgeLike]) -> None:
         """Write edges in place of those that are there; UnknownNodeError if an end is not a node."""
         self._next_edge = stage_edges(self.writing, self.corpus, edges)
         with self.writing.joining(self._next_edge):
-            written, moved, deleted = replace_edges(self.writing, self.corpus)
-        self._edges = Changes(written, moved, self._edges.deleted + deleted)
+            writes, moves, deletions = replace_edges(self.writing, self.corpus)
+        self._edges = Changes(writes, moves, self._edges.deleted + deletions)
 
     def finish(self, settings: Any, dimension: int, embedding: str, include_titles: bool) -> Written:
         """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did."""
         writing, corpus = self.writing, self.corpus
-        written = len(self._replaced) + self._next - self._first
+        writes = len(self._replaced) + self._next - self._first
         self._count_terms()
-        if written > _SHARE * (self.size + written):
+        if writes > _SHARE * (self.size + writes):
             for table in ("nodes", "edges", "words", "terms", "vectors"):
                 # By a user who may not do that, it is left to the server.
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
         mark_blank(writing, corpus)
-        ((moved,),) = writing.run(
+        ((moves,),) = writing.run(
             "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
         ).fetchall()
-        nodes = Changes(written, moved, self._deleted)
-        told = corpus_traits(writing, corpus, settings, include_titles)
-        same = (settings, told.traits, dimension) == (self.settings, self.traits, self.dimension)
-        if not same or any(nodes) or any(self._edges):
+        nodes = Changes(writes, moves, self._deleted)
+        state = corpus_traits(writing, corpus, settings, include_titles)
+        is_same = (settings, state.traits, dimension) == (self.settings, self.traits, self.dimension)
+        if not is_same or any(nodes) or any(self._edges):
             writing.run(
                 "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
                 "next_edge = %(next_edge)s, dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, "
                 "traits = %(traits)s WHERE corpus = %(corpus)s",
                 corpus=corpus,
-                nodes=told.size,
-                length=told.length,
+                nodes=state.size,
+                length=state.length,
                 next=self._next,
                 next_edge=self._next_edge,
                 dimension=dimension,
                 embedding=encoded(embedding) or self.embedding,
                 settings=json.dumps(settings),
-                traits=json.dumps(told.traits),
+                traits=json.dumps(state.traits),
             )
         return Written(nodes, self._edges)
 
     def _count_terms(self) -> None:
-        given = {"corpus": self.corpus}
+        parameters = {"corpus": self.corpus}
         self.writing.run(
             "INSERT INTO {terms} AS t (corpus, term, nodes) SELECT %(corpus)s, term, sum(nodes) FROM changed_terms GROUP BY term "
             "HAVING sum(nodes) <> 0 ON CONFLICT (corpus, term) DO UPDATE SET nodes = t.nodes + excluded.nodes",
-            **given,
+            **parameters,
         )
         self.writing.run(
-            "DELETE FROM {terms} WHERE corpus = %(corpus)s AND nodes = 0 AND term IN (SELECT term FROM changed_terms)", **given
+            "DELETE FROM {terms} WHERE corpus = %(corpus)s AND nodes = 0 AND term IN (SELECT term FROM changed_terms)", **parameters
         )
 
     def drop_vector_index(self) -> None:
         """Drop the HNSW index of the vectors that are there, if there is one: others have another width."""
         name = vector_index(self.corpus)
         place = f"{self.writing.tables['schema']}.{name}"
-        ((found,),) = self.writing.run("SELECT to_regclass(%(place)s) IS NOT NULL", place=place).fetchall()
-        if found:
+        ((exists,),) = self.writing.run("SELECT to_regclass(%(place)s) IS NOT NULL", place=place).fetchall()
+        if exists:
             self.writing.run(f"DROP INDEX {{schema}}.{name}")
             logger.warning("The HNSW index of vectors was of another width and is dropped; call create_vector_index again.")

@@ -59,14 +59,14 @@ class PostgresCorpus:
         self.database, self.name = database, name
         (rows,) = database.read((_READ, {"name": corpus_name(name), "schema": database.schema}))
         if not rows:
-            (others,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _NAMED + 1}))
-            there = [shown(decoded(other)) for (other,) in others]
-            held = f" It has {', '.join(there[:_NAMED])}{' and others' if len(there) > _NAMED else ''}." if there else ""
+            (names,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _NAMED + 1}))
+            examples = [shown(decoded(other)) for (other,) in names]
+            held = f" It has {', '.join(examples[:_NAMED])}{' and others' if len(examples) > _NAMED else ''}." if examples else ""
             raise InvalidArgumentError(
                 f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index.{held}"
             )
-        self.number, self.version, self.nodes, self.length, self.dimension, named, self.settings, self.traits, layout = rows[0]
-        self.embedding = decoded(named)
+        self.number, self.version, self.nodes, self.length, self.dimension, model, self.settings, self.traits, layout = rows[0]
+        self.embedding = decoded(model)
         check_layout(layout, database.where, database.schema)
         held = self.settings.get("vectors")
         self.table = None if held is None else VectorTable(**held)
@@ -81,15 +81,15 @@ class PostgresCorpus:
         Each is a query, and has the parameter ``corpus``; of several, those without rows may be settings.
         """
         if len(statements) > 1:
-            found, *rows = self._asked((_VERSION, {}), *statements)
+            versions, *rows = self._asked((_VERSION, {}), *statements)
         else:
             # In one statement: a transaction of several takes longer than many a statement.
             text, parameters = statements[0]
             (told,) = self._asked((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
             # A version that is read after a statement without rows held before it too, as versions only rise.
-            found = [row[-1:] for row in told[:1]] or self._asked((_VERSION, {}))[0]
+            versions = [row[-1:] for row in told[:1]] or self._asked((_VERSION, {}))[0]
             rows = [[row[:-1] for row in told]]
-        if found != [(self.version,)]:
+        if versions != [(self.version,)]:
             raise StaleIndexError(
                 f"The index {shown(self.name)} of {self.database.where} was written again since it was opened; open it again."
             )

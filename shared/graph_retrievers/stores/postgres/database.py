@@ -130,8 +130,8 @@ class PostgresDatabase:
             parts = self._psycopg.conninfo.conninfo_to_dict(url)
         except (self._psycopg.ProgrammingError, UnicodeError) as error:
             # Messages quote a part of the url, so they are not passed on whole.
-            why = "" if isinstance(error, UnicodeError) else re.sub('".*"', "...", str(error).strip())
-            raise InvalidArgumentError(_UNREADABLE.format(f" ({why})" if why else "")) from None
+            reason = "" if isinstance(error, UnicodeError) else re.sub('".*"', "...", str(error).strip())
+            raise InvalidArgumentError(_UNREADABLE.format(f" ({reason})" if reason else "")) from None
         host, port = parts.get("host", "localhost"), parts.get("port")
         if "\x00" in url or not _PORTS.fullmatch(str(port or "")) or "@" in f"{host}{parts.get('dbname')}":
             # A password with a character that ends it is read as one of these in part.
@@ -185,14 +185,14 @@ class PostgresDatabase:
         are too.
         """
         texts = [(text.format_map(self.tables), parameters) for text, parameters in statements]
-        left = seconds_left()
+        remaining = seconds_left()
 
         def ask(connection: Any) -> list[list[tuple[Any, ...]]]:
-            if len(texts) == 1 and left is None:
+            if len(texts) == 1 and remaining is None:
                 return [_rows(connection.execute(*texts[0], binary=True))]
             with self._pipeline(connection):
                 connection.execute(_BEGIN)
-                if left is not None:
+                if remaining is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
                 cursors = [connection.execute(text, parameters, binary=True) for text, parameters in texts]
                 connection.execute(_END)
@@ -261,25 +261,25 @@ class PostgresDatabase:
     @contextmanager
     def _pipeline(self, connection: Any) -> Iterator[None]:
         """Send the statements inside in one round trip; of several errors, such as of a lost connection, the first is raised."""
-        first: list[Exception] = []
+        errors: list[Exception] = []
         try:
             with connection.pipeline():
                 try:
                     yield
                 except self._psycopg.Error as error:
                     # Otherwise the driver logs the others.
-                    first.append(error)
+                    errors.append(error)
         except self._psycopg.Error as error:
-            first.append(error)
-        if first:
-            raise first[0]
+            errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
         with self._allowed():
-            kept: list[Any] = []
+            connections: list[Any] = []
 
             def asked(connection: Any) -> _Result:
-                kept.append(connection)
+                connections.append(connection)
                 with ended_by_caller(partial(self._cancel, connection)):
                     return ask(connection)
 
@@ -291,7 +291,7 @@ class PostgresDatabase:
                         raise
                     return self._tried(asked)
             finally:
-                for connection in kept:
+                for connection in connections:
                     self._put_back(connection)
 
     def _tried(self, ask: Callable[[Any], _Result]) -> _Result:
@@ -318,8 +318,8 @@ class PostgresDatabase:
     @property
     def _seconds(self) -> float:
         """Seconds that a reading statement may take now."""
-        left = seconds_left()
-        return self.timeout if left is None else min(left, self.timeout)
+        remaining = seconds_left()
+        return self.timeout if remaining is None else min(remaining, self.timeout)
 
     def _cancel(self, connection: Any) -> None:
         """Let the server end what a connection waits for; the connection is used no more, as the signal may come late."""
@@ -341,14 +341,16 @@ class PostgresDatabase:
                 **{name: value for name, value in lost.items() if name not in given},
             )
             connection.adapters.register_dumper(list, _list_dumper())
-            (found,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()
+            (settings,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()
         except (self._psycopg.Error, OSError, UnicodeError) as error:
             if connection is not None:
                 connection.close()
             raise self._translated(error, connection) from error
-        if found[-1] != "UTF8":
+        if settings[-1] != "UTF8":
             connection.close()
-            raise MissingDatabaseFeatureError(f"{self.where} keeps texts in {found[-1]}; create a database with the encoding UTF8.")
+            raise MissingDatabaseFeatureError(
+                f"{self.where} keeps texts in {settings[-1]}; create a database with the encoding UTF8."
+            )
         return connection
 
     def _put_back(self, connection: Any) -> None:
@@ -420,24 +422,26 @@ class PinnedDatabase(PostgresDatabase):
 
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements, in one round trip; limits are those of :meth:`PostgresDatabase.read`."""
-        connection, left = self._connection, seconds_left()
+        connection, remaining = self._connection, seconds_left()
         try:
             with ended_by_caller(partial(self._cancel, connection)), self._pipeline(connection):
-                if left is not None:
+                if remaining is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
-                cursors = [connection.execute(text.format_map(self.tables), given, binary=True) for text, given in statements]
+                cursors = [
+                    connection.execute(text.format_map(self.tables), parameters, binary=True) for text, parameters in statements
+                ]
             return [_rows(cursor) for cursor in cursors]
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error
 
     def rows(self, statement: Statement) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a statement without a limit of time, a part of them in memory at a time."""
-        text, given = statement
+        text, parameters = statement
         try:
             self._connection.execute(_UNLIMITED)
             with self._connection.cursor("rows") as cursor:
                 cursor.itersize = _ROWS
-                yield from cursor.execute(text.format_map(self.tables), given, binary=True)
+                yield from cursor.execute(text.format_map(self.tables), parameters, binary=True)
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error
 

@@ -38,12 +38,14 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         Names to show.
     embedding : Embedding or None
     """
-    alike = f"SELECT coalesce(sum(t.nodes), 0)::bigint FROM (SELECT count(*) AS nodes {_OF} GROUP BY n.text HAVING count(*) > 1) t"
-    counted = f"SELECT count(*) FILTER (WHERE n.title = ''), count(*) FILTER (WHERE n.fields ? %(blank)s), ({alike}) {_OF}"
+    repeats = (
+        f"SELECT coalesce(sum(t.nodes), 0)::bigint FROM (SELECT count(*) AS nodes {_OF} GROUP BY n.text HAVING count(*) > 1) t"
+    )
+    counts = f"SELECT count(*) FILTER (WHERE n.title = ''), count(*) FILTER (WHERE n.fields ? %(blank)s), ({repeats}) {_OF}"
     sample = f"SELECT n.id, n.text, n.title {_OF} AND n.position IN ({_SAMPLE}) ORDER BY n.position"
     hubs = f"SELECT n.id, n.title, n.text, n.degree {_OF} ORDER BY n.degree DESC, n.position LIMIT %(hubs)s"
-    ((untitled, blank, repeated),), types, edges, degrees, best, texts = corpus.read(
-        (counted, {"blank": BLANK}),
+    ((untitled, blank, repeated),), types, edges, degrees, hub_rows, texts = corpus.read(
+        (counts, {"blank": BLANK}),
         (f"SELECT n.type, count(*) {_OF} GROUP BY n.type ORDER BY min(n.position)", {}),
         ("SELECT e.relation, count(*) FROM {edges} e WHERE e.corpus = %(corpus)s GROUP BY 1 ORDER BY min(e.position)", {}),
         (f"SELECT n.degree, count(*) {_OF} GROUP BY n.degree ORDER BY n.degree", {}),
@@ -54,16 +56,16 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         # Of rows that a policy hides.
         raise EmptyGraphError(f"The user may read no node of {corpus!r}.")
     ids, contents, titles = map(list, zip(*(map(decoded, row) for row in texts), strict=True))
-    read = CorpusGraph(ids, contents, titles=titles, include_titles=corpus.traits["include_titles"])
-    model, limit, named = described_model(embedding)
-    tokens, degree = token_counts(read.contents(), model), np.repeat(*np.array(degrees, np.int64).T)
-    shown = [(decoded(name), decoded(title), decoded(text), count) for name, title, text, count in best]
-    found = GraphDescription(
+    graph = CorpusGraph(ids, contents, titles=titles, include_titles=corpus.traits["include_titles"])
+    model, limit, model_name = described_model(embedding)
+    tokens, degree = token_counts(graph.contents(), model), np.repeat(*np.array(degrees, np.int64).T)
+    rows = [(decoded(name), decoded(title), decoded(text), count) for name, title, text, count in hub_rows]
+    description = GraphDescription(
         nodes=len(degree),
         types={decoded(name): count for name, count in types},
         edges={decoded(name): count for name, count in edges},
         degree=five_numbers(degree),
-        hubs=[(name, path_title(name, title, text), count) for name, title, text, count in shown],
+        hubs=[(name, path_title(name, title, text), count) for name, title, text, count in rows],
         isolated=int((degree == 0).sum()),
         components=None,
         largest_component=None,
@@ -74,8 +76,8 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         repeated=repeated,
         blank=blank,
         signals=signals,
-        embedding=named or corpus.embedding,
+        embedding=model_name or corpus.embedding,
         language=corpus.settings["language"],
         stemmed=corpus.settings["stem"],
     )
-    return advised(found, model)
+    return advised(description, model)

@@ -62,8 +62,8 @@ def _resolve(writing: Writing, corpus: int) -> None:
 
 
 def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
-    for number, given in enumerate(edges):
-        edge = Edge.of(given)
+    for number, edge_like in enumerate(edges):
+        edge = Edge.of(edge_like)
         if not (sendable(edge.source) and sendable(edge.target)):
             raise UnknownNodeError(f"Edge {number}, {shown(edge, 200)}, names a node whose id is not valid Unicode.")
         texts = map(encoded, (edge.source, edge.target, edge.relation))
@@ -73,29 +73,29 @@ def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
 
 def replace_edges(writing: Writing, corpus: int) -> Changes:
     """Make the edges of an index those of ``new_edges``; the same edge is of the same ends, relation and copy."""
-    same = f"{_SAME} AND o.copy = n.copy"
-    deleted = _touched(
+    condition = f"{_SAME} AND o.copy = n.copy"
+    deletions = _touched(
         writing,
-        f"DELETE FROM {{edges}} o WHERE o.corpus = %(corpus)s AND NOT EXISTS (SELECT FROM new_edges n WHERE {same}) "
+        f"DELETE FROM {{edges}} o WHERE o.corpus = %(corpus)s AND NOT EXISTS (SELECT FROM new_edges n WHERE {condition}) "
         "RETURNING o.source, o.target",
         corpus=corpus,
     )
-    ((changed, moved),) = writing.run(
+    ((changes, moves),) = writing.run(
         "WITH differing AS (SELECT o.ctid AS place, n.*, (o.weight, o.text) IS DISTINCT FROM (n.weight, n.text) AS changed "
-        f"FROM {{edges}} o JOIN new_edges n ON {same} "
+        f"FROM {{edges}} o JOIN new_edges n ON {condition} "
         "WHERE (o.position, o.weight, o.text) IS DISTINCT FROM (n.position, n.weight, n.text)), "
         "written AS (UPDATE {edges} o SET position = d.position, weight = d.weight, text = d.text FROM differing d "
         "WHERE o.ctid = d.place RETURNING d.changed) "
         "SELECT count(*) FILTER (WHERE changed), count(*) FILTER (WHERE NOT changed) FROM written",
         corpus=corpus,
     ).fetchall()
-    added = _touched(
+    additions = _touched(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, {_COLUMNS} FROM new_edges n "
-        f"WHERE NOT EXISTS (SELECT FROM {{edges}} o WHERE {same}) RETURNING source, target",
+        f"WHERE NOT EXISTS (SELECT FROM {{edges}} o WHERE {condition}) RETURNING source, target",
         corpus=corpus,
     )
-    return Changes(added + changed, moved, deleted)
+    return Changes(additions + changes, moves, deletions)
 
 
 def append_edges(writing: Writing, corpus: int, first: int) -> int:
@@ -112,13 +112,19 @@ def append_edges(writing: Writing, corpus: int, first: int) -> int:
 
 def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> int:
     """Delete edges: (source, target) of any relation, or of one; InvalidArgumentError if one is not there. Return their number."""
-    checked = [Edge.of(edge) for edge in edges]
-    known = [
-        (place, encoded(edge.source), encoded(edge.target), not isinstance(given, Edge) and len(given) == 2, encoded(edge.relation))
-        for place, (given, edge) in enumerate(zip(edges, checked, strict=True))
+    full_edges = [Edge.of(edge) for edge in edges]
+    rows = [
+        (
+            place,
+            encoded(edge.source),
+            encoded(edge.target),
+            not isinstance(edge_like, Edge) and len(edge_like) == 2,
+            encoded(edge.relation),
+        )
+        for place, (edge_like, edge) in enumerate(zip(edges, full_edges, strict=True))
         if sendable(edge.source) and sendable(edge.target)
     ]
-    places, sources, targets, pairs, relations = map(list, zip(*known, strict=True)) if known else ([], [], [], [], [])
+    places, sources, targets, pairs, relations = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     writing.run(
         "CREATE TEMPORARY TABLE old_edges ON COMMIT DROP AS SELECT g.place, e.ctid AS row "
         "FROM unnest(%(places)s::integer[], %(sources)s::text[], %(targets)s::text[], %(pairs)s::boolean[], %(relations)s::text[]) "
@@ -132,8 +138,8 @@ def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> in
         pairs=pairs,
         relations=relations,
     )
-    there = {place for (place,) in writing.run("SELECT DISTINCT place FROM old_edges").fetchall()}
-    absent = next((edge for place, edge in enumerate(edges) if place not in there), None)
+    old_places = {place for (place,) in writing.run("SELECT DISTINCT place FROM old_edges").fetchall()}
+    absent = next((edge for place, edge in enumerate(edges) if place not in old_places), None)
     if absent is not None:
         raise InvalidArgumentError(f"{shown(absent, 200)} is not an edge of this index; leave it out of delete_edges.")
     return _touched(

@@ -106,11 +106,11 @@ class PostgresGraph:
 
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """
-        made = copy(self)
-        made._scope = filter_predicate(scope, "scope")
+        store = copy(self)
+        store._scope = filter_predicate(scope, "scope")
         # What holds of fields is of the scope, and messages show fields and values of its nodes alone.
-        made._scope_key = sha256(repr(made._scope).encode()).digest()
-        return made
+        store._scope_key = sha256(repr(store._scope).encode()).digest()
+        return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
         """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
@@ -125,35 +125,35 @@ class PostgresGraph:
         self._tell_impossible(flat)
 
     def _check_dates(self, condition: Mapping[str, Any]) -> None:
-        for key, asked in dated_fields(condition).items():
-            checked = self._checked("dates", self.corpus.version, key)
-            if checked in self.corpus.database.checked or not sendable(key):
+        for key, operand in dated_fields(condition).items():
+            cache_key = self._checked("dates", self.corpus.version, key)
+            if cache_key in self.corpus.database.checked or not sendable(key):
                 continue
-            scope, asked_key = self._and("n"), {"key": encoded(key)}
-            told = f"{_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]'){scope}"
-            dated, others = self._read(
-                (f"SELECT 1 {_FROM} AND n.dates ? %(key)s{scope} LIMIT 1", asked_key),
-                (f"SELECT n.metadata {told} LIMIT 1", asked_key),
+            scope, parameters = self._and("n"), {"key": encoded(key)}
+            clause = f"{_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]'){scope}"
+            date_rows, rows = self._read(
+                (f"SELECT 1 {_FROM} AND n.dates ? %(key)s{scope} LIMIT 1", parameters),
+                (f"SELECT n.metadata {clause} LIMIT 1", parameters),
             )
-            if dated:
-                self.corpus.database.checked.get(checked, lambda: None)
-            elif others:
-                raise InvalidArgumentError(not_dates(key, asked, look_up(others[0][0], key)))
+            if date_rows:
+                self.corpus.database.checked.get(cache_key, lambda: None)
+            elif rows:
+                raise InvalidArgumentError(not_dates(key, operand, look_up(rows[0][0], key)))
 
     def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
-        told, asked = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
-        for each in needed_fields(condition):
-            kinds, problem = kinds_asked(each[1], each[2]), self._checked(*told_key(*each))
+        cache, conditions = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
+        for part in needed_fields(condition):
+            kinds, problem = kinds_asked(part[1], part[2]), self._checked(*told_key(*part))
             key = (*problem, None if kinds is None else frozenset(kinds))
-            if problem not in told and key not in told:
-                asked.setdefault(key, each)
+            if problem not in cache and key not in cache:
+                conditions.setdefault(key, part)
         # To look for a node for each of many takes longer than to read what fields there are.
-        satisfied = self._satisfied([*asked.values()]) if len(asked) <= _CONDITIONS else [False] * len(asked)
+        flags = self._satisfied([*conditions.values()]) if len(conditions) <= _CONDITIONS else [False] * len(conditions)
         missing: list[tuple[str, str, Any]] = []
-        for (key, each), passed in zip(asked.items(), satisfied, strict=True):
+        for (key, part), passes in zip(conditions.items(), flags, strict=True):
             # Only in one of several threads, and not again if what follows fails, since it may take long.
-            told.get(key, (lambda: None) if passed else partial(missing.append, each))
+            cache.get(key, (lambda: None) if passes else partial(missing.append, part))
         if not missing:
             return
         text = "SELECT DISTINCT f.key, jsonb_typeof(f.value) FROM {nodes} n, jsonb_each(n.fields) f WHERE n.corpus = %(corpus)s"
@@ -168,26 +168,26 @@ class PostgresGraph:
         # Without the paths inside them.
         fields = [name for name in sorted(kinds_of) if not any(name[: dot.start()] in kinds_of for dot in _DOT.finditer(name))]
         for key, fault in faults(missing, lambda name: kinds_of.get(name, set()), fields):
-            told.get(self._checked(*key), partial(logger.warning, "%s", fault))
+            cache.get(self._checked(*key), partial(logger.warning, "%s", fault))
 
-    def _satisfied(self, asked: Sequence[tuple[str, str, Any]]) -> list[bool]:
+    def _satisfied(self, conditions: Sequence[tuple[str, str, Any]]) -> list[bool]:
         """Return for conditions on fields whether some node has a value that may satisfy it."""
-        found, sent = [False] * len(asked), dict[int, Statement]()
-        for place, (key, operator, value) in enumerate(asked):
+        results, statements = [False] * len(conditions), dict[int, Statement]()
+        for place, (key, operator, value) in enumerate(conditions):
             kinds = kinds_asked(operator, value)
             if key.startswith("$"):
-                found[place] = kinds is None or "text" in kinds
+                results[place] = kinds is None or "text" in kinds
             elif sendable(key):
                 types = [kind for kind, name in _KINDS.items() if kinds is None or name in kinds]
                 test = "jsonb_typeof(n.fields -> %(key)s::text) = ANY(%(types)s::text[])"
-                sent[place] = (f"SELECT 1 {_FROM} AND {test}{self._and('n')} LIMIT 1", {"key": encoded(key), "types": types})
-        for place, rows in zip(sent, self._read(*sent.values()) if sent else (), strict=True):
-            found[place] = bool(rows)
-        return found
+                statements[place] = (f"SELECT 1 {_FROM} AND {test}{self._and('n')} LIMIT 1", {"key": encoded(key), "types": types})
+        for place, rows in zip(statements, self._read(*statements.values()) if statements else (), strict=True):
+            results[place] = bool(rows)
+        return results
 
-    def _checked(self, *what: Any) -> tuple[Any, ...]:
+    def _checked(self, *parts: Any) -> tuple[Any, ...]:
         """Return the key of what was checked of the nodes of this store."""
-        return self.corpus.number, self._scope_key, *what
+        return self.corpus.number, self._scope_key, *parts
 
     def positions(self, limit: int) -> dict[str, int]:
         """Return the positions of all nodes by their ids, of the first ``limit + 1`` if there are more than `limit`."""
@@ -197,12 +197,12 @@ class PostgresGraph:
 
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them, the first by position."""
-        first = (f"SELECT {_NODE} {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s", {"limit": count})
+        statement = (f"SELECT {_NODE} {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s", {"limit": count})
         if self._scope is None:
             # Below which all positions are, also for a user who may read some of the nodes.
-            (rows,) = self._read(first)
+            (rows,) = self._read(statement)
             return self.corpus.nodes, FetchedRows([_node(row) for row in rows])
-        (((size,),), rows) = self._read((f"SELECT count(*) {_FROM}{self._and('n')}", {}), first)
+        (((size,),), rows) = self._read((f"SELECT count(*) {_FROM}{self._and('n')}", {}), statement)
         return size, FetchedRows([_node(row) for row in rows])
 
     def read(
@@ -217,25 +217,25 @@ class PostgresGraph:
         limit: int,
     ) -> FetchedRows:
         """Return what :meth:`~graph_retrievers.stores.remote.GraphStore.read` describes, in one round trip."""
-        asked: dict[str, Statement] = {}
+        statements: dict[str, Statement] = {}
         scope = self._and("n")
 
         def ask(part: str, columns: str, where: str, **values: Any) -> None:
-            asked[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
+            statements[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
 
         if ids:
             ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sent_texts(ids))
         if positions:
             ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
         if titles:
-            folded = {encoded(title): title for title in titles if sendable(title)}
+            titles_by_key = {encoded(title): title for title in titles if sendable(title)}
             where = "left(n.title_key, 500) = ANY(%(begun)s) AND n.title_key = ANY(%(titles)s)"
-            begun = [title[:500] for title in folded]
-            ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(folded), begun=begun)
+            prefixes = [title[:500] for title in titles_by_key]
+            ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
         if names:
             where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
-            found = sent_texts(names)
-            ask("names", f"{_NODE}, {_TEXT}", where, names=found, begun=[name[:500] for name in found])
+            keys = sent_texts(names)
+            ask("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
         if texts or expand:
             ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sent_texts({*texts, *expand}))
         if expand:
@@ -243,18 +243,18 @@ class PostgresGraph:
             ends = ""
             if self._scope is not None:
                 ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
-            asked["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
+            statements["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
             node = f"{_NODE}, NULL, NULL, n.node"
-            asked["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
-        rows = dict(zip(asked, self._read(*asked.values()), strict=True)) if asked else {}
-        found_titles = [TitleMatch(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
+            statements["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
+        rows = dict(zip(statements, self._read(*statements.values()), strict=True)) if statements else {}
+        matches = [TitleMatch(titles_by_key[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
         # Those with texts last.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
         ends_by_node = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
         # Of a page above the limit, which is refused, some ends are missing.
-        held = [row for row in rows.get("edges", []) if row[1] in ends_by_node and row[2] in ends_by_node]
-        return FetchedRows(nodes, [_edge(row, ends_by_node) for row in held], found_titles)
+        edge_rows = [row for row in rows.get("edges", []) if row[1] in ends_by_node and row[2] in ends_by_node]
+        return FetchedRows(nodes, [_edge(row, ends_by_node) for row in edge_rows], matches)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
@@ -282,14 +282,14 @@ class PostgresGraph:
         scope = self._scope
         degree = "n.degree" if scope is None else _DEGREE.replace("@scope@", scope.on("o"))
         values = {} if scope is None else scope.parameters
-        return self.corpus.read(*((text.replace("{degree}", degree), {**given, **values}) for text, given in statements))
+        return self.corpus.read(*((text.replace("{degree}", degree), {**parameters, **values}) for text, parameters in statements))
 
 
 def _node(row: tuple[Any, ...]) -> StoredNode:
     name, position, degree, title, kind, metadata = row[:6]
     text, origin = row[6:8] or (None, None)
-    whole = (None, None) if text is None else (decoded(text), _mapping(origin))
-    return StoredNode(decoded(name), position, degree, decoded(title), decoded(kind), _mapping(metadata), *whole)
+    content = (None, None) if text is None else (decoded(text), _mapping(origin))
+    return StoredNode(decoded(name), position, degree, decoded(title), decoded(kind), _mapping(metadata), *content)
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -53,9 +53,9 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     >>> [hit.id for hit in Retriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['jacquard', 'loom']
     """
-    opened = PostgresDatabase(database) if isinstance(database, str) else database
-    check_database(opened)
-    corpus, index = _opened(opened, name, exact, options)
+    server = PostgresDatabase(database) if isinstance(database, str) else database
+    check_database(server)
+    corpus, index = _opened(server, name, exact, options)
     if corpus.dimension:
         tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index

@@ -71,36 +71,36 @@ class NodeBlock:
         """Return a digest of a node with its words and its vector, without what other nodes determine."""
         node = self.graph.node(self.rows[place])
         content = [self._own, node.id, node.title, node.text, node.type, node.metadata, node.origin]
-        made = blake2b(json.dumps(content).encode(), digest_size=16)
+        digest = blake2b(json.dumps(content).encode(), digest_size=16)
         # Words may be of other texts than the node's.
-        made.update(json.dumps(sorted(zip(*self.words.of(self.rows[place]), strict=True))).encode())
-        made.update(b"" if self.vectors is None else self.vectors[place].astype("<f4").tobytes())
-        return made.digest()
+        digest.update(json.dumps(sorted(zip(*self.words.of(self.rows[place]), strict=True))).encode())
+        digest.update(b"" if self.vectors is None else self.vectors[place].astype("<f4").tobytes())
+        return digest.digest()
 
     def columns(self, place: int) -> tuple[Any, ...]:
         """Return the columns of a node that it determines itself, from ``id`` on."""
         node = self.graph.node(self.rows[place])
         texts = (node.id, node.title, node.type, node.text)
-        held = (json.dumps(node.metadata, ensure_ascii=False), json.dumps(node.origin, ensure_ascii=False))
+        mappings = (json.dumps(node.metadata, ensure_ascii=False), json.dumps(node.origin, ensure_ascii=False))
         keys = (node.title.strip().casefold(), name_key(node.name))
         count = len(name_words(node.name))
-        told = (
+        traits = (
             is_place(node.id, node.metadata),
             silence(node.text, node.title, node.metadata, node.origin),
             not node.text and node.metadata.get(NAMED_BY_TEXTS) is True,
             count > 0 and node.name.islower(),
             count if count <= LONGEST_NAME else 0,
         )
-        where = (self.sources[place], encoded(page_address(node.metadata)))
+        addresses = (self.sources[place], encoded(page_address(node.metadata)))
         fields = (filter_fields(node.metadata), date_fields(node.metadata))
-        return (*map(encoded, texts), *held, *map(encoded, keys), *fields, *where, *told)
+        return (*map(encoded, texts), *mappings, *map(encoded, keys), *fields, *addresses, *traits)
 
 
 def check_ids(graph: CorpusGraph) -> None:
     """Raise InvalidArgumentError if an id is too long for an index of a table."""
-    if long := next((node for node in graph.ids if len(encoded(node).encode()) > _LONGEST), None):
+    if name := next((node for node in graph.ids if len(encoded(node).encode()) > _LONGEST), None):
         raise InvalidArgumentError(
-            f"The id {shown(long)} has {len(long.encode()):,} bytes; the index of a database takes at most {_LONGEST:,}: shorten "
+            f"The id {shown(name)} has {len(name.encode()):,} bytes; the index of a database takes at most {_LONGEST:,}: shorten "
             "it."
         )
 
@@ -127,11 +127,11 @@ def copy_nodes(
     writing.copy(f"{{nodes}} ({_COLUMNS})", nodes())
     writing.copy_blocks("{words} (corpus, node, term, posting)", iter([_word_lines(corpus, block, places, numbers)]))
     parts = [block.words.numbers[block.words.ends[row] : block.words.ends[row + 1]] for row in map(block.rows.__getitem__, places)]
-    used, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]), return_counts=True)
-    writing.copy("changed_terms (term, nodes)", zip(block.words.terms[used].tolist(), counts.tolist(), strict=True))
+    term_numbers, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]), return_counts=True)
+    writing.copy("changed_terms (term, nodes)", zip(block.words.terms[term_numbers].tolist(), counts.tolist(), strict=True))
     if block.vectors is not None:
-        whole = [place for place in places if block.vectors[place].any()]
-        lines = _vector_rows(corpus, block.vectors[whole], np.array([numbers[place] for place in whole], np.int64))
+        vector_places = [place for place in places if block.vectors[place].any()]
+        lines = _vector_rows(corpus, block.vectors[vector_places], np.array([numbers[place] for place in vector_places], np.int64))
         writing.copy_blocks("{vectors} (corpus, node, vector)", lines, "binary")
 
 
@@ -177,14 +177,14 @@ def _vector_rows(corpus: int, vectors: np.ndarray, numbers: np.ndarray) -> Itera
 
 def delete_rows(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
     """Delete nodes with their words and vectors, but not their edges; the words are taken from ``changed_terms`` too."""
-    given: dict[str, Any] = {"corpus": corpus, "nodes": list(nodes)}
+    parameters: dict[str, Any] = {"corpus": corpus, "nodes": list(nodes)}
     writing.run(
         "WITH old AS (DELETE FROM {words} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s) RETURNING term) "
         "INSERT INTO changed_terms (term, nodes) SELECT term, -count(*) FROM old GROUP BY term",
-        **given,
+        **parameters,
     )
     for table in ("vectors", "nodes"):
-        writing.run(f"DELETE FROM {{{table}}} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s)", **given)
+        writing.run(f"DELETE FROM {{{table}}} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s)", **parameters)
 
 
 def mark_blank(writing: Writing, corpus: int) -> None:
@@ -203,11 +203,11 @@ def mark_blank(writing: Writing, corpus: int) -> None:
         blank=BLANK,
     ).fetchall()
     for node, blank, metadata in rows:
-        kept = {name: value for name, value in metadata.items() if name != BLANK} | ({BLANK: True} if blank else {})
+        new_metadata = {name: value for name, value in metadata.items() if name != BLANK} | ({BLANK: True} if blank else {})
         writing.run(
             "UPDATE {nodes} SET metadata = %(metadata)s, fields = %(fields)s WHERE corpus = %(corpus)s AND node = %(node)s",
             corpus=corpus,
             node=node,
-            metadata=json.dumps(kept, ensure_ascii=False),
-            fields=filter_fields(kept),
+            metadata=json.dumps(new_metadata, ensure_ascii=False),
+            fields=filter_fields(new_metadata),
         )

@@ -36,28 +36,28 @@ def filter_predicate(condition: Any, name: str = "filter") -> Predicate:
 class _Builder(PredicateBuilder):
     """Writes a filter as SQL."""
 
-    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
+    def _tests(self, key: str, operators: Mapping[str, Any]) -> list[str]:
         field = _Column(self, key) if key in _OWN else _Field(self, key)
-        return [self._test(field, operator, against) for operator, against in wanted.items()]
+        return [self._test(field, operator, operand) for operator, operand in operators.items()]
 
-    def _test(self, field: _Column | _Field, operator: str, wanted: Any) -> str:
+    def _test(self, field: _Column | _Field, operator: str, operand: Any) -> str:
         if operator in ("$ne", "$nin"):
-            return f"NOT {self._test(field, '$eq' if operator == '$ne' else '$in', wanted)}"
+            return f"NOT {self._test(field, '$eq' if operator == '$ne' else '$in', operand)}"
         if operator == "$exists":
-            return field.exists if wanted else f"(NOT {field.exists})"
-        kept = as_kept(wanted)
+            return field.exists if operand else f"(NOT {field.exists})"
+        value = as_kept(operand)
         if operator == "$in":
-            return field.among(wanted, list(kept))
+            return field.among(operand, list(value))
         if operator == "$eq":
-            return field.equal(wanted, kept)
+            return field.equal(operand, value)
         if operator == "$contains":
-            return field.contains(wanted, kept)
-        if isinstance(kept, list):
+            return field.contains(operand, value)
+        if isinstance(value, list):
             raise InvalidArgumentError(
-                f"The filter on {shown(field.key)} asks for {operator} of {shown(wanted)}; in a database, a list is compared by "
+                f"The filter on {shown(field.key)} asks for {operator} of {shown(operand)}; in a database, a list is compared by "
                 "$eq, $ne, $in and $nin."
             )
-        return field.ordered(_SIGNS[operator], wanted, kept)
+        return field.ordered(_SIGNS[operator], operand, value)
 
     def parameter(self, value: Any, kind: str = "") -> str:
         """Return the place of a parameter, cast to a type of PostgreSQL."""
@@ -72,22 +72,22 @@ class _Column:
     def __init__(self, builder: _Builder, key: str) -> None:
         self.builder, self.key, self.text = builder, key, f"{{node}}.{_OWN[key]}"
 
-    def among(self, wanted: Iterable[Any], kept: Sequence[Any]) -> str:
-        texts = [encoded(each) for each in kept if isinstance(each, str) and sendable(each)]
+    def among(self, operands: Iterable[Any], items: Sequence[Any]) -> str:
+        texts = [encoded(item) for item in items if isinstance(item, str) and sendable(item)]
         return f"({self.text} = ANY({self.builder.parameter(texts, 'text[]')}))" if texts else _FALSE
 
-    def equal(self, wanted: Any, kept: Any) -> str:
-        return self.among([wanted], [kept])
+    def equal(self, operand: Any, value: Any) -> str:
+        return self.among([operand], [value])
 
-    def contains(self, wanted: Any, kept: Any) -> str:
-        if not isinstance(kept, str) or not sendable(kept):
+    def contains(self, operand: Any, value: Any) -> str:
+        if not isinstance(value, str) or not sendable(value):
             return _FALSE
-        return f"(strpos({self.text}, {self.builder.parameter(encoded(kept))}) > 0)"
+        return f"(strpos({self.text}, {self.builder.parameter(encoded(value))}) > 0)"
 
-    def ordered(self, sign: str, wanted: Any, kept: Any) -> str:
-        if not isinstance(kept, str):
+    def ordered(self, sign: str, operand: Any, value: Any) -> str:
+        if not isinstance(value, str):
             return _FALSE
-        return f'({self.text} {sign} {self.builder.parameter(_text(self.key, kept), "text")} COLLATE "C")'
+        return f'({self.text} {sign} {self.builder.parameter(_text(self.key, value), "text")} COLLATE "C")'
 
 
 class _Field:
@@ -105,16 +105,18 @@ class _Field:
         value = value or self.value
         return f"({value} IS NOT NULL AND jsonb_typeof({value}) = '{kind}' AND {test})"
 
-    def among(self, wanted: Iterable[Any], kept: Sequence[Any]) -> str:
-        tests = [f"(NOT {self.exists})"] if any(each is None for each in kept) else []
-        asked = [found for each in wanted if (found := moment(each)) is not None]
-        days = [each.first for each in asked if each.after - each.first == DAY]
-        instants = [each.first for each in asked if each.after - each.first == 1]
-        values = [text for each in kept if each is not None and (text := self._json(each)) is not None]
+    def among(self, operands: Iterable[Any], items: Sequence[Any]) -> str:
+        tests = [f"(NOT {self.exists})"] if any(item is None for item in items) else []
+        periods = [period for item in operands if (period := moment(item)) is not None]
+        days = [item.first for item in periods if item.after - item.first == DAY]
+        instants = [item.first for item in periods if item.after - item.first == 1]
+        values = [text for item in items if item is not None and (text := self._json(item)) is not None]
         if values:
             # The first is found by an index, and lists of other lengths pass it.
-            held = self.builder.parameter([self._holding(value) for value in values], "jsonb[]")
-            tests.append(f"({{node}}.fields @> ANY({held}) AND {self.value} = ANY({self.builder.parameter(values, 'jsonb[]')}))")
+            containers = self.builder.parameter([self._holding(value) for value in values], "jsonb[]")
+            tests.append(
+                f"({{node}}.fields @> ANY({containers}) AND {self.value} = ANY({self.builder.parameter(values, 'jsonb[]')}))"
+            )
         date = f"{self.date}::bigint"
         if instants:
             tests.append(self._if_date(f"{date} = ANY({self.builder.parameter(instants, 'bigint[]')})", _FALSE))
@@ -124,38 +126,38 @@ class _Field:
             tests.append(self._if_date(f"({start}) = ANY({self.builder.parameter(days, 'bigint[]')})", _FALSE))
         return joined(tests, "OR")
 
-    def equal(self, wanted: Any, kept: Any) -> str:
-        asked = moment(wanted)
-        return self.among([], [kept]) if asked is None else self._if_date(self._within(asked, self.date), _FALSE)
+    def equal(self, operand: Any, value: Any) -> str:
+        period = moment(operand)
+        return self.among([], [value]) if period is None else self._if_date(self._within(period, self.date), _FALSE)
 
-    def contains(self, wanted: Any, kept: Any) -> str:
-        asked = moment(wanted)
-        inside = _FALSE
-        if isinstance(kept, str) and not is_date(wanted) and sendable(kept):
-            inside = self._is("string", f"strpos({self.text}, {self.builder.parameter(encoded(kept))}) > 0")
-        if asked is not None:
-            dates = f"EXISTS (SELECT FROM jsonb_array_elements({self.date}) AS item WHERE {self._within(asked, 'item')})"
-            otherwise = self._if_date(self._within(asked, self.date), inside)
-            return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {self.date} IS NOT NULL AND {dates} ELSE {otherwise} END"
-        item = self._json(kept)
+    def contains(self, operand: Any, value: Any) -> str:
+        period = moment(operand)
+        text_test = _FALSE
+        if isinstance(value, str) and not is_date(operand) and sendable(value):
+            text_test = self._is("string", f"strpos({self.text}, {self.builder.parameter(encoded(value))}) > 0")
+        if period is not None:
+            dates = f"EXISTS (SELECT FROM jsonb_array_elements({self.date}) AS item WHERE {self._within(period, 'item')})"
+            fallback = self._if_date(self._within(period, self.date), text_test)
+            return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {self.date} IS NOT NULL AND {dates} ELSE {fallback} END"
+        item = self._json(value)
         if item is None:
-            return inside
-        if isinstance(kept, (list, Mapping)):
+            return text_test
+        if isinstance(value, (list, Mapping)):
             # What contains a list is not equal to it.
-            same = f"item = {self.builder.parameter(item, 'jsonb')}"
-            items = f"EXISTS (SELECT FROM jsonb_array_elements({self.value}) AS item WHERE {same})"
+            condition = f"item = {self.builder.parameter(item, 'jsonb')}"
+            items = f"EXISTS (SELECT FROM jsonb_array_elements({self.value}) AS item WHERE {condition})"
             return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {items} ELSE false END"
-        held = f"({{node}}.fields @> {self.builder.parameter(self._holding(f'[{item}]'), 'jsonb')})"
-        return joined([held, inside], "OR")
+        test = f"({{node}}.fields @> {self.builder.parameter(self._holding(f'[{item}]'), 'jsonb')})"
+        return joined([test, text_test], "OR")
 
-    def ordered(self, sign: str, wanted: Any, kept: Any) -> str:
-        asked = moment(wanted)
-        if asked is None:
-            return self._plain_order(sign, kept)
+    def ordered(self, sign: str, operand: Any, value: Any) -> str:
+        period = moment(operand)
+        if period is None:
+            return self._plain_order(sign, value)
         # After a day is from its end on.
-        edge, than = (asked.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (asked.first, sign)
-        otherwise = _FALSE if is_date(wanted) else self._plain_order(sign, asked.text)
-        return self._if_date(f"{self.date}::bigint {than} {self.builder.parameter(edge, 'bigint')}", otherwise)
+        edge, comparison = (period.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (period.first, sign)
+        fallback = _FALSE if is_date(operand) else self._plain_order(sign, period.text)
+        return self._if_date(f"{self.date}::bigint {comparison} {self.builder.parameter(edge, 'bigint')}", fallback)
 
     def _plain_order(self, sign: str, bound: Any) -> str:
         if isinstance(bound, str):
@@ -168,11 +170,11 @@ class _Field:
             return self._is("number", _TRUE) if (bound > 0) == (sign[0] == "<") else _FALSE
         return self._is("number", f"{self.value} {sign} {self.builder.parameter(comparable(bound), 'jsonb')}")
 
-    def _if_date(self, test: str, otherwise: str) -> str:
-        return f"CASE WHEN jsonb_typeof({self.date}) = 'number' THEN {test} ELSE {otherwise} END"
+    def _if_date(self, test: str, fallback: str) -> str:
+        return f"CASE WHEN jsonb_typeof({self.date}) = 'number' THEN {test} ELSE {fallback} END"
 
-    def _within(self, asked: Moment, date: str) -> str:
-        first, after = self.builder.parameter(asked.first, "bigint"), self.builder.parameter(asked.after, "bigint")
+    def _within(self, period: Moment, date: str) -> str:
+        first, after = self.builder.parameter(period.first, "bigint"), self.builder.parameter(period.after, "bigint")
         return f"({date}::bigint >= {first} AND {date}::bigint < {after})"
 
     def _holding(self, value: str) -> str:

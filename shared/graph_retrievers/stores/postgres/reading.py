@@ -86,9 +86,9 @@ def read_index(
     >>> [hit.id for hit in Retriever(index, HippoRAG()).retrieve("Which loom?")]  # doctest: +SKIP
     ['loom', 'jacquard']
     """
-    given = PostgresDatabase(database) if isinstance(database, str) else database
-    check_database(given)
-    with nullcontext() if given is database else given, given.pinned() as state:
+    server = PostgresDatabase(database) if isinstance(database, str) else database
+    check_database(server)
+    with nullcontext() if server is database else server, server.pinned() as state:
         corpus = PostgresCorpus(state, name)
         # It refuses words of an earlier version.
         PostgresWords(corpus)
@@ -148,11 +148,11 @@ def _edges(state: PinnedDatabase, corpus: PostgresCorpus, ids: dict[int, str]) -
 
 def _vectors(corpus: PostgresCorpus, ids: list[str]) -> np.ndarray:
     """Return the vectors of the nodes: float32, shape [N, d]; zeros for a node without one."""
-    stored, vectors = PostgresVectors(corpus), np.zeros((len(ids), corpus.dimension), np.float32)
+    store, vectors = PostgresVectors(corpus), np.zeros((len(ids), corpus.dimension), np.float32)
     for start in range(0, len(ids), BLOCK):
         part = ids[start : start + BLOCK]
-        held = stored.vectors(part)
+        vectors_by_id = store.vectors(part)
         for row, node in enumerate(part, start):
-            if node in held:
-                vectors[row] = held[node]
+            if node in vectors_by_id:
+                vectors[row] = vectors_by_id[node]
     return vectors

@@ -107,8 +107,8 @@ def vector_index(corpus: int) -> str:
 
 def ensure_tables(database: PostgresDatabase) -> None:
     """Create the schema with its tables, and the extension ``vector``, unless they exist; one writer does, and others wait."""
-    ((held, layout, _),) = database.read((_HELD, {"schema": database.schema}))[0]
-    if held:
+    ((exists, layout, _),) = database.read((_HELD, {"schema": database.schema}))[0]
+    if exists:
         check_layout(layout, database.where, database.schema)
         return
     # In a transaction of its own, so that writers of different indexes do not wait for each other.
@@ -118,11 +118,11 @@ def ensure_tables(database: PostgresDatabase) -> None:
 
 def _create_tables(writing: Writing, where: str, schema: str) -> None:
     writing.run("SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))", key=f"graph-retrievers {schema}")
-    (found,) = writing.run(_HELD, schema=schema).fetchall()
-    if found[0]:
-        check_layout(found[1], where, schema)
+    (row,) = writing.run(_HELD, schema=schema).fetchall()
+    if row[0]:
+        check_layout(row[1], where, schema)
         return
-    if not found[2]:
+    if not row[2]:
         _create_extension(writing, where)
     writing.run("CREATE SCHEMA IF NOT EXISTS {schema}")
     for statement in _TABLES.split(";\n"):
@@ -136,18 +136,18 @@ def _create_extension(writing: Writing, where: str) -> None:
     except Exception as error:
         if getattr(error, "sqlstate", None) != _NO_RIGHT:
             raise
-        why = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise MissingDatabaseFeatureError(
-            f"{where} has no extension vector (pgvector 0.5 or later), and the user has no right to create it ({why}). Let a "
+            f"{where} has no extension vector (pgvector 0.5 or later), and the user has no right to create it ({reason}). Let a "
             "superuser run CREATE EXTENSION vector in this database."
         ) from error
 
 
-def check_layout(found: str | None, where: str, schema: str) -> None:
+def check_layout(comment: str | None, where: str, schema: str) -> None:
     """Raise DatabaseError if the comment of a schema is not that of the tables that are read here."""
-    if found != LAYOUT:
+    if comment != LAYOUT:
         raise DatabaseError(
-            f"The schema {schema!r} of {where} has tables of {found or 'something else'!r}; expected {LAYOUT!r}. Give another "
+            f"The schema {schema!r} of {where} has tables of {comment or 'something else'!r}; expected {LAYOUT!r}. Give another "
             "schema=, and write the index there."
         )
 

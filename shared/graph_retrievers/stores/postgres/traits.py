@@ -69,7 +69,7 @@ class _Corpus:
         names = [kind for kind, is_name in types if is_name]
         # Where all nodes are names, they are not those in the texts of others.
         names = names if len(names) < len(types) else []
-        mentioned = self._mentioned()
+        share = self._mentioned()
         traits = {
             "nodes": self.size,
             "include_titles": include_titles,
@@ -80,8 +80,8 @@ class _Corpus:
             "titles told": self._titled,
             "holds passages": self._holds_passages(names, len(types)),
             "holds pieces": 2 * int(self._alike) > self.size,
-            "names identify": self._names_identify(mentioned),
-            "names in the texts": mentioned,
+            "names identify": self._names_identify(share),
+            "names in the texts": share,
             "names in texts": names_in([text for *_, text in self._sample]),
             "documents linked": self._linked / max(self.size, 1),
             "names have capitals": self._capitals,
@@ -96,8 +96,8 @@ class _Corpus:
         rows = self._rows(
             f"SELECT n.position, n.id, n.title, n.text {_OF} AND n.position = ANY(%(positions)s)", positions=positions
         )
-        held = {row[0]: (row[0], *map(decoded, row[1:])) for row in rows}
-        return [held[position] for position in positions]  # type: ignore[misc]
+        rows_by_position = {row[0]: (row[0], *map(decoded, row[1:])) for row in rows}
+        return [rows_by_position[position] for position in positions]  # type: ignore[misc]
 
     def _holds_passages(self, names: Sequence[str], types: int) -> bool:
         if not names:
@@ -113,24 +113,26 @@ class _Corpus:
         )
         return are_passages([decoded(text) for (text,) in rows])
 
-    def _names_identify(self, mentioned: float) -> bool:
+    def _names_identify(self, share: float) -> bool:
         analyser = BM25([], **{name: self._settings[name] for name in BM25.options})
         words = analyser.tokenize([own_name(title, text, name) for _, name, title, text in self._sample])
-        asked = sorted({stored_term(word) for each in words for word in each})
-        rows = self._rows("SELECT term, nodes FROM {terms} WHERE corpus = %(corpus)s AND term = ANY(%(terms)s)", terms=asked)
+        terms = sorted({stored_term(word) for own_words in words for word in own_words})
+        rows = self._rows("SELECT term, nodes FROM {terms} WHERE corpus = %(corpus)s AND term = ANY(%(terms)s)", terms=terms)
         counts = dict(rows)
-        return rare_names([[counts.get(stored_term(word), 0) for word in each] for each in words], self.size, lambda: mentioned)
+        return rare_names(
+            [[counts.get(stored_term(word), 0) for word in own_words] for own_words in words], self.size, lambda: share
+        )
 
     def _mentioned(self) -> float:
         positions, _, titles, texts = map(list, zip(*self._sample, strict=True)) if self._sample else ([], [], [], [])
         # Rows are places in the sample's table of names; a node that is not in it is the row -1.
         table, rows = NameTable([]), dict[int, int]()
 
-        def made(read: list[str]) -> NameTable:
+        def made(contents: list[str]) -> NameTable:
             nonlocal table
-            found = self._named(read)
-            rows.update({position: row for row, (position, _) in enumerate(found)})
-            table = NameTable([name for _, name in found], fold=True, language=self._inflected)
+            nodes = self._named(contents)
+            rows.update({position: row for row, (position, _) in enumerate(nodes)})
+            table = NameTable([name for _, name in nodes], fold=True, language=self._inflected)
             table.capitals = self._capitals
             return table
 
@@ -161,26 +163,26 @@ class _Corpus:
         if self._inflected:
             stem = stem_of(self._inflected)
             stems = {stem(word) for word in words}
-            known = self._rows(f"SELECT DISTINCT unnest(string_to_array(n.name_key, ' ')) {_OF}")
-            words |= {word for (held,) in known if stem(word := decoded(held)) in stems}
+            name_rows = self._rows(f"SELECT DISTINCT unnest(string_to_array(n.name_key, ' ')) {_OF}")
+            words |= {word for (key,) in name_rows if stem(word := decoded(key)) in stems}
         self._writing.run('CREATE TEMPORARY TABLE read_words (word text COLLATE "C") ON COMMIT DROP')
         self._writing.copy("read_words (word)", ((encoded(word),) for word in words))
         self._writing.run("ANALYZE read_words")
         rows = [(place, decoded(name), decoded(title), page) for place, name, title, page in self._rows(_NAMED)]
-        meant = self._meant(rows)
-        return [(place, title or name) for place, name, title, _ in rows if not title or place in meant]
+        places = self._meant(rows)
+        return [(place, title or name) for place, name, title, _ in rows if not title or place in places]
 
     def _meant(self, rows: Sequence[tuple[int, str, str, str]]) -> set[int]:
         """Return the positions of the nodes that are meant by their titles: of nodes of a page with the same title, the first."""
-        first, shared = dict[tuple[str, str], int](), set[str]()
+        first_places, shared_pages = dict[tuple[str, str], int](), set[str]()
         for place, _, title, page in rows:
-            if title and page and first.setdefault((page, title), place) != place:
-                shared.add(page)
-        meant = {place for place, _, title, page in rows if title and page not in shared}
-        found = self._rows(
+            if title and page and first_places.setdefault((page, title), place) != place:
+                shared_pages.add(page)
+        positions = {place for place, _, title, page in rows if title and page not in shared_pages}
+        node_rows = self._rows(
             f"SELECT n.position, n.title, n.metadata, n.origin {_OF} AND n.title <> '' AND n.page = ANY(%(pages)s) "
             "ORDER BY n.position",
-            pages=sorted(shared),
+            pages=sorted(shared_pages),
         )
-        places, titles, metadata, origins = zip(*found, strict=True) if found else ((), (), (), ())
-        return meant | {places[row] for row in named_rows(titles, metadata, origins)}
+        places, titles, metadata, origins = zip(*node_rows, strict=True) if node_rows else ((), (), (), ())
+        return positions | {places[row] for row in named_rows(titles, metadata, origins)}

@@ -113,30 +113,30 @@ def update_index(
     Changes(written=1, moved=0, deleted=0)
     """
     check_database(database)
-    called, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
+    encoded_name, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
     ids, sources = strings("delete", delete), strings("delete_sources", delete_sources)
     if not isinstance(bm25, (str, BM25)) and bm25 is not True:
         raise InvalidArgumentError(f"bm25 is {shown(bm25)}; expected True, a language such as 'de', or a BM25.")
     old_edges, words = listed("delete_edges", delete_edges, "edges"), None if bm25 is True else word_options(bm25)
-    for what, given in (("upsert", upsert), ("add_edges", add_edges)):
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InvalidArgumentError(f"{what} is {shown(given)}; expected an iterable.")
+    for argument, value in (("upsert", upsert), ("add_edges", add_edges)):
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise InvalidArgumentError(f"{argument} is {shown(value)}; expected an iterable.")
     ensure_tables(database)
     documents = _Documents(upsert, None if embedding is None else as_embedding(embedding), words, strict, where)
-    (rows,) = database.read((_STATE, {"name": called}))
+    (rows,) = database.read((_STATE, {"name": encoded_name}))
     documents.state = _state(rows[0]) if rows else _NEW
     # Texts are embedded, which takes long, before the index is locked; if there are several blocks, those of the first.
     nodes = documents.read()
     block = documents.block(nodes, lambda text, given: database.read((text, given))[0]) if nodes else None
     with database.writing() as writing:
-        change = Change(writing, called)
+        change = Change(writing, encoded_name)
 
-        def ask(text: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
-            return writing.run(text, **given).fetchall()  # type: ignore[no-any-return]
+        def ask(text: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+            return writing.run(text, **parameters).fetchall()  # type: ignore[no-any-return]
 
-        (found,) = ask(_STATE, {"name": called})
+        (row,) = ask(_STATE, {"name": encoded_name})
         # Of another writer who has come first.
-        if documents.turned(_state(found)) and nodes:
+        if documents.turned(_state(row)) and nodes:
             block = documents.block(nodes, ask)
         if change.settings is None and block is None:
             raise EmptyGraphError(f"{where} is new, and an index needs at least one node; pass documents in upsert=.")
@@ -152,9 +152,9 @@ def update_index(
             change.append_edges(chain([edge], edges))
         state = documents.state
         assert state.settings is not None
-        written = change.finish(state.settings, state.dimension, decoded(state.embedding), state.include_titles)
+        changes = change.finish(state.settings, state.dimension, decoded(state.embedding), state.include_titles)
     documents.tell()
-    return written
+    return changes
 
 
 class _State(NamedTuple):
@@ -197,10 +197,10 @@ class _Documents:
 
     def turned(self, state: _State) -> bool:
         """Return whether the state of the index is another than that with which documents were read, and take it."""
-        turned = state[1:] != self._given[1:]
-        if turned:
+        is_other = state[1:] != self._given[1:]
+        if is_other:
             self.state, self._read, self._bare = state, 0, 0
-        return turned
+        return is_other
 
     def read(self) -> list[Node]:
         """Return the nodes of the next block; none at the end."""
@@ -218,16 +218,16 @@ class _Documents:
         vectors = self._vectors(graph, nodes, ask)
         if self.state.settings is None:
             words = self._words if self._words is not None or vectors is not None else {"stem": True}
-            counted = BM25(graph.contents(), **(words or {}))
+            bm25 = BM25(graph.contents(), **(words or {}))
             dimension = 0 if vectors is None else vectors.shape[1]
-            self.state = self.state._replace(settings=counted.settings, dimension=dimension)
+            self.state = self.state._replace(settings=bm25.settings, dimension=dimension)
         else:
-            counted = BM25(graph.contents(), **{name: self.state.settings[name] for name in BM25.options})
+            bm25 = BM25(graph.contents(), **{name: self.state.settings[name] for name in BM25.options})
         self._read += len(nodes)
-        if vectors is not None and not (whole := vectors.any(1)).all():
-            self._bare += int((~whole).sum())
-            self._bare_id = graph.ids[int(np.argmin(whole))]
-        return NodeBlock(graph, range(len(graph)), CountedWords(counted), vectors)
+        if vectors is not None and not (mask := vectors.any(1)).all():
+            self._bare += int((~mask).sum())
+            self._bare_id = graph.ids[int(np.argmin(mask))]
+        return NodeBlock(graph, range(len(graph)), CountedWords(bm25), vectors)
 
     def _vectors(self, graph: CorpusGraph, nodes: Sequence[Node], ask: _Ask) -> np.ndarray | None:
         """Return the vectors of nodes: float32, shape [n, d], of unit length; None if the index has none."""
@@ -237,9 +237,9 @@ class _Documents:
                 f"{self._where} has its vectors in a table of yours, which is only read; change the rows of that table, build the "
                 "index of it again, and write that with write_index."
             )
-        brought = [None if node.embedding is None else unit_vectors(check_vectors([node.embedding]))[0] for node in nodes]
-        bare = [place for place, vector in enumerate(brought) if vector is None]
-        if model is None and not state.dimension and len(bare) == len(nodes):
+        own_vectors = [None if node.embedding is None else unit_vectors(check_vectors([node.embedding]))[0] for node in nodes]
+        places = [place for place, vector in enumerate(own_vectors) if vector is None]
+        if model is None and not state.dimension and len(places) == len(nodes):
             return None
         if state.settings is not None and not state.dimension:
             raise DimensionMismatchError(
@@ -252,35 +252,35 @@ class _Documents:
                 f"{self._where} has vectors of the model {state.embedding!r}, and embedding= is {name!r}; pass the model of "
                 "the index."
             )
-        found: dict[int, Tensor] = {place: vector for place, vector in enumerate(brought) if vector is not None}
-        if bare and state.corpus and state.dimension:
-            found |= self._unchanged(graph, bare, ask)
-        new = [place for place in bare if place not in found]
+        vectors: dict[int, Tensor] = {place: vector for place, vector in enumerate(own_vectors) if vector is not None}
+        if places and state.corpus and state.dimension:
+            vectors |= self._unchanged(graph, places, ask)
+        new = [place for place in places if place not in vectors]
         if new and model is None:
             raise MissingSignalError(
                 f"{len(new)} new texts have no vectors, such as that of {shown(graph.ids[new[0]])}; pass embedding=, or documents "
                 "with vectors."
             )
         if new:
-            made = embed_corpus(model, [graph.content(place) for place in new])
-            found |= zip(new, unit_vectors(check_vectors(made, len(new)).cpu()), strict=True)
+            table = embed_corpus(model, [graph.content(place) for place in new])
+            vectors |= zip(new, unit_vectors(check_vectors(table, len(new)).cpu()), strict=True)
         if name and not state.embedding:
             self.state = state._replace(embedding=name)
-        width = state.dimension or len(found[0])
-        if (wrong := next((place for place in range(len(nodes)) if found[place].shape != (width,)), None)) is not None:
+        width = state.dimension or len(vectors[0])
+        if (row := next((place for place in range(len(nodes)) if vectors[place].shape != (width,)), None)) is not None:
             raise DimensionMismatchError(
-                f"{self._where} has vectors of width {width}, and that of {shown(graph.ids[wrong])} has {found[wrong].numel()}; "
+                f"{self._where} has vectors of width {width}, and that of {shown(graph.ids[row])} has {vectors[row].numel()}; "
                 "embed both with the same model."
             )
-        return torch.stack([found[place] for place in range(len(nodes))]).cpu().numpy().astype(np.float32)
+        return torch.stack([vectors[place] for place in range(len(nodes))]).cpu().numpy().astype(np.float32)
 
     def _unchanged(self, graph: CorpusGraph, places: Sequence[int], ask: _Ask) -> dict[int, Tensor]:
         """Return the vectors of the nodes that are there with the same texts; zeros for one that has none."""
         columns = {"ids": graph.ids, "titles": graph.titles, "texts": graph.texts}
-        given: dict[str, Any] = {name: [encoded(column[place]) for place in places] for name, column in columns.items()}
-        rows = ask(_UNCHANGED, {**given, "corpus": self.state.corpus, "titled": self.state.include_titles})
-        nothing = torch.zeros(self.state.dimension)
-        return {places[at - 1]: nothing if sent is None else torch.from_numpy(read_vector(sent)) for at, sent in rows}
+        parameters: dict[str, Any] = {name: [encoded(column[place]) for place in places] for name, column in columns.items()}
+        rows = ask(_UNCHANGED, {**parameters, "corpus": self.state.corpus, "titled": self.state.include_titles})
+        zeros = torch.zeros(self.state.dimension)
+        return {places[at - 1]: zeros if data is None else torch.from_numpy(read_vector(data)) for at, data in rows}
 
     def tell(self) -> None:
         """Warn of nodes without a vector."""
@@ -290,21 +290,23 @@ class _Documents:
 
 def _numbers(change: Change, ids: Sequence[str], sources: Sequence[str], where: str) -> list[int]:
     """Return the numbers of nodes and of the nodes of documents; UnknownNodeError if one is not there."""
-    held = change.held(sent_texts(ids))
-    if (unknown := next((name for name in ids if not sendable(name) or encoded(name) not in held), None)) is not None:
+    nodes = change.held(sent_texts(ids))
+    if (unknown := next((name for name in ids if not sendable(name) or encoded(name) not in nodes), None)) is not None:
         raise UnknownNodeError(f"{shown(unknown)} is not a node of {where[0].lower()}{where[1:]}.")
-    found = {node.node for node in held.values()}
+    numbers = {node.node for node in nodes.values()}
     if sources:
-        asked = {encoded(source): source for source in sources if sendable(source)}
+        sources_by_key = {encoded(source): source for source in sources if sendable(source)}
         rows = change.writing.run(
             "SELECT source, node FROM {nodes} WHERE corpus = %(corpus)s AND left(source, 500) = ANY(%(begun)s) "
             "AND source = ANY(%(sources)s)",
             corpus=change.corpus,
-            sources=list(asked),
-            begun=[source[:500] for source in asked],
+            sources=list(sources_by_key),
+            begun=[source[:500] for source in sources_by_key],
         ).fetchall()
-        made = {source for source, _ in rows}
-        if (unknown := next((name for name in sources if not sendable(name) or encoded(name) not in made), None)) is not None:
+        node_sources = {source for source, _ in rows}
+        if (
+            unknown := next((name for name in sources if not sendable(name) or encoded(name) not in node_sources), None)
+        ) is not None:
             raise UnknownNodeError(f"No node was made from the source {shown(unknown)}; see node_source for what a source is.")
-        found.update(node for _, node in rows)
-    return sorted(found)
+        numbers.update(node for _, node in rows)
+    return sorted(numbers)

@@ -25,13 +25,13 @@ _EXACT = 2.0**53
 _HEADER = 4
 
 
-def read_vector(sent: bytes) -> np.ndarray:
+def read_vector(data: bytes) -> np.ndarray:
     """Return a vector from the binary form of pgvector, which begins with its width and two bytes of nothing: float32, shape [d].
 
     >>> read_vector(bytes([0, 2, 0, 0]) + np.array([1.0, 0.5], ">f4").tobytes())
     array([1. , 0.5], dtype=float32)
     """
-    return np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32)
+    return np.frombuffer(data, ">f4", offset=_HEADER).astype(np.float32)
 
 
 def encoded(text: str) -> str:
@@ -70,8 +70,8 @@ def sent_texts(texts: Iterable[str]) -> list[str]:
     """
     texts = [*texts]
     # Most have no such character, which is found in a fraction of the time.
-    joined = "".join(texts)
-    if joined.isascii() and not _WRITTEN.search(joined):
+    content = "".join(texts)
+    if content.isascii() and not _WRITTEN.search(content):
         return texts
     return [encoded(text) for text in texts if sendable(text)]
 
@@ -133,15 +133,15 @@ def date_fields(metadata: Mapping[str, Any]) -> str:
     >>> date_fields({"day": "1970-01-02", "days": ["1970-01-01", "soon"], "year": 1970})
     '{"day": 86400000000, "days": [0]}'
     """
-    found: dict[str, Any] = {}
+    dates_by_field: dict[str, Any] = {}
     for path, value in _fields(metadata):
         if isinstance(value, list):
             dates: Any = [date for item in value if (date := instant(item)) is not None] or None
         else:
             dates = instant(value)
         if dates is not None:
-            found[path] = dates
-    return comparable(found)
+            dates_by_field[path] = dates
+    return comparable(dates_by_field)
 
 
 def _fields(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -98,25 +98,25 @@ class StoreTable:
                 return "vector"
 
         columns = self.table.c
-        wanted = [sa.cast(columns[self.id], sa.Text), columns[self.text]]
+        expressions = [sa.cast(columns[self.id], sa.Text), columns[self.text]]
         # As text, because drivers differ in what they make of JSON, and have no vectors.
-        wanted += [sa.null() if self.metadata is None else sa.cast(columns[self.metadata], sa.Text)]
-        wanted += [sa.func.vector_send(sa.cast(columns[self.vector], Vector()))]
-        wanted += [sa.cast(sa.func.to_json(columns[name]), sa.Text) for name in self.fields]
-        statement = sa.select(*(column.label(f"c{place}") for place, column in enumerate(wanted)))
+        expressions += [sa.null() if self.metadata is None else sa.cast(columns[self.metadata], sa.Text)]
+        expressions += [sa.func.vector_send(sa.cast(columns[self.vector], Vector()))]
+        expressions += [sa.cast(sa.func.to_json(columns[name]), sa.Text) for name in self.fields]
+        statement = sa.select(*(column.label(f"c{place}") for place, column in enumerate(expressions)))
         statement = statement.select_from(self.table).order_by(columns[self.order])
         if self.collection is not None:
-            held, name = self.collection
+            collections, name = self.collection
             statement = statement.where(
-                columns.collection_id == sa.select(held.c.uuid).where(held.c.name == name).scalar_subquery()
+                columns.collection_id == sa.select(collections.c.uuid).where(collections.c.name == name).scalar_subquery()
             )
 
         def read(connection: Any) -> list[StoredRow]:
             result = connection.execute(statement, execution_options={"yield_per": _BLOCK})
-            found = [self._row(*row) for part in result.partitions() for row in part]
-            if not found:
+            rows = [self._row(*row) for part in result.partitions() for row in part]
+            if not rows:
                 raise EmptyGraphError(f"T{self.store[1:]} is empty{self._others(connection)}; add documents, or correct its name.")
-            return found
+            return rows
 
         return self._asked(read)
 
@@ -126,9 +126,9 @@ class StoreTable:
 
         if self.collection is None:
             return ""
-        held, _ = self.collection
-        filled = sa.exists().where(self.table.c.collection_id == held.c.uuid)
-        names = connection.execute(sa.select(held.c.name).where(filled).order_by(held.c.name)).scalars().all()
+        collections, _ = self.collection
+        filled = sa.exists().where(self.table.c.collection_id == collections.c.uuid)
+        names = connection.execute(sa.select(collections.c.name).where(filled).order_by(collections.c.name)).scalars().all()
         return f", and the table has documents of {few([shown(name) for name in names])}" if names else ""
 
     def place(self) -> tuple[str, str, str | None]:
@@ -149,8 +149,10 @@ class StoreTable:
             schema = self.table.schema or connection.execute(sa.text(first), {"name": name}).scalar()
             if self.collection is None:
                 return name, str(schema), None
-            held, called = self.collection
-            key = connection.execute(sa.select(sa.cast(held.c.uuid, sa.Text)).where(held.c.name == called)).scalar()
+            collections, collection_name = self.collection
+            key = connection.execute(
+                sa.select(sa.cast(collections.c.uuid, sa.Text)).where(collections.c.name == collection_name)
+            ).scalar()
             if key is None:
                 raise InvalidArgumentError(f"The database has no collection of the name of {self.store}; it was deleted.")
             return name, str(schema), key
@@ -164,21 +166,23 @@ class StoreTable:
             raise InvalidArgumentError(f"Document {name!r} of {self.store} has no text; store the texts beside the vectors.")
         if vector is None:
             raise InvalidVectorError(f"Document {name!r} of {self.store} has no vector; add it to the store again, or delete it.")
-        held = None if metadata is None else json.loads(metadata)
-        if not isinstance(held, dict | None):
-            raise InvalidArgumentError(f"The metadata of document {name!r} of {self.store} are {shown(held)}; expected a mapping.")
-        own = {key: None if value is None else json.loads(value) for key, value in zip(self.fields, fields, strict=True)}
-        return StoredRow(name, text, {**(held or {}), **own}, read_vector(vector))
+        mapping = None if metadata is None else json.loads(metadata)
+        if not isinstance(mapping, dict | None):
+            raise InvalidArgumentError(
+                f"The metadata of document {name!r} of {self.store} are {shown(mapping)}; expected a mapping."
+            )
+        values = {key: None if value is None else json.loads(value) for key, value in zip(self.fields, fields, strict=True)}
+        return StoredRow(name, text, {**(mapping or {}), **values}, read_vector(vector))
 
-    def _asked(self, read: Callable[[Any], T]) -> T:
+    def _asked(self, function: Callable[[Any], T]) -> T:
         try:
-            return self.connected(read)  # type: ignore[no-any-return]
+            return self.connected(function)  # type: ignore[no-any-return]
         except GraphRetrieverError:
             raise
         except Exception as error:
             # Every driver has its own errors; SQLAlchemy's repeat the statement.
-            found = getattr(error, "orig", None) or error
-            why = f"{type(found).__name__}: {' '.join(str(found).split())}"
+            cause = getattr(error, "orig", None) or error
+            why = f"{type(cause).__name__}: {' '.join(str(cause).split())}"
             raise DatabaseError(
                 f"The table of {self.store} cannot be read ({why}). Check that the database runs, and that the store can search it."
             ) from error
@@ -237,15 +241,15 @@ def _langchain_table(store: Any, inner: Any) -> StoreTable:
 
     if store._engine._loop is None:
         raise InvalidArgumentError(_AWAITED.format(f"The {type(store).__name__}"))
-    named = [inner.id_column, inner.content_column, inner.embedding_column, *inner.metadata_columns]
-    named += [] if inner.metadata_json_column is None else [inner.metadata_json_column]
-    columns: list[Any] = [sa.column(quoted_name(name, True)) for name in dict.fromkeys(named)]
+    names = [inner.id_column, inner.content_column, inner.embedding_column, *inner.metadata_columns]
+    names += [] if inner.metadata_json_column is None else [inner.metadata_json_column]
+    columns: list[Any] = [sa.column(quoted_name(name, True)) for name in dict.fromkeys(names)]
     table = sa.table(quoted_name(inner.table_name, True), *columns, schema=quoted_name(inner.schema_name, True))
 
-    def connected(read: Callable[[Any], Any]) -> Any:
+    def connected(function: Callable[[Any], Any]) -> Any:
         async def run() -> Any:
             async with inner.engine.connect() as connection:
-                return await connection.run_sync(read)
+                return await connection.run_sync(function)
 
         return store._engine._run_as_sync(run())
 
@@ -269,13 +273,13 @@ def _llama_table(store: Any) -> StoreTable:
     table = store._table_class.__table__
     columns: dict[str, Any] = {"id": "node_id", "text": "text", "vector": "embedding", "metadata": "metadata_", "order": "id"}
     # Its queries compare by cosine, whatever its index does.
-    given: dict[str, Any] = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
-    return StoreTable(f"the {type(store).__name__} {shown(store.table_name)}", table, **columns, **given)
+    options: dict[str, Any] = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
+    return StoreTable(f"the {type(store).__name__} {shown(store.table_name)}", table, **columns, **options)
 
 
 def _with_engine(engine: Any) -> Callable[[Callable[[Any], Any]], Any]:
-    def connected(read: Callable[[Any], Any]) -> Any:
+    def connected(function: Callable[[Any], Any]) -> Any:
         with engine.connect() as connection:
-            return read(connection)
+            return function(connection)
 
     return connected

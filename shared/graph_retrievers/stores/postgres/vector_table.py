@@ -62,10 +62,10 @@ class VectorTable:
         """Check the names and the values."""
         if not isinstance(self.where, Mapping):
             raise InvalidArgumentError(f"where is {shown(self.where)}; expected a mapping of columns to texts.")
-        named = {"name": self.name, "schema": self.schema, "id": self.id, "vector": self.vector}
-        for what, name in [*named.items(), *(("A column of where", column) for column in self.where)]:
+        names = {"name": self.name, "schema": self.schema, "id": self.id, "vector": self.vector}
+        for label, name in [*names.items(), *(("A column of where", column) for column in self.where)]:
             if not isinstance(name, str) or not name or not _is_text(name) or len(name.encode()) > _LONGEST:
-                raise InvalidArgumentError(f"{what} is {shown(name)}; expected a name of 1 to {_LONGEST} bytes.")
+                raise InvalidArgumentError(f"{label} is {shown(name)}; expected a name of 1 to {_LONGEST} bytes.")
         for column, value in self.where.items():
             if not isinstance(value, str) or not _is_text(value):
                 raise InvalidArgumentError(f"where has {shown(value)} for the column {shown(column)}; expected a text.")
@@ -73,8 +73,8 @@ class VectorTable:
     @property
     def columns(self) -> Statement:
         """The statement that reads the types of the columns."""
-        given = {"table_schema": self.schema, "table_name": self.name, "table_columns": [self.id, self.vector, *self.where]}
-        return _COLUMNS, given
+        parameters = {"table_schema": self.schema, "table_name": self.name, "table_columns": [self.id, self.vector, *self.where]}
+        return _COLUMNS, parameters
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -106,7 +106,7 @@ class TableColumns:
     """
 
     def __init__(self, table: VectorTable, rows: list[tuple[Any, ...]], where: str) -> None:
-        self.table, types = table, {name: others for name, *others in rows}
+        self.table, types = table, {name: properties for name, *properties in rows}
         self.shown = f"{shown(table.name)} in the schema {shown(table.schema)}"
         if missing := [name for name in (table.id, table.vector, *table.where) if name not in types]:
             raise InvalidArgumentError(
@@ -161,21 +161,21 @@ class TableColumns:
         return f"CREATE INDEX ON {table} USING hnsw ({vector} {self.type}_cosine_ops){only}"
 
 
-def vector_table(given: Any) -> VectorTable:
+def vector_table(vectors: Any) -> VectorTable:
     """Return the table that is given, or that of a vector store of LangChain or LlamaIndex; InvalidArgumentError for others.
 
     >>> vector_table(VectorTable("chunks")).name
     'chunks'
     """
-    if isinstance(given, VectorTable):
-        return given
-    if (held := store_table(given)) is None:
+    if isinstance(vectors, VectorTable):
+        return vectors
+    if (table := store_table(vectors)) is None:
         raise InvalidArgumentError(
-            f"vectors is {shown(given)}; expected a VectorTable, or a vector store with a table in PostgreSQL: PGVector or "
+            f"vectors is {shown(vectors)}; expected a VectorTable, or a vector store with a table in PostgreSQL: PGVector or "
             "PGVectorStore. The vectors of other stores are written with the index: leave vectors= out."
         )
-    name, schema, collection = held.place()
-    return VectorTable(name, schema, held.id, held.vector, {} if collection is None else {"collection_id": collection})
+    name, schema, collection = table.place()
+    return VectorTable(name, schema, table.id, table.vector, {} if collection is None else {"collection_id": collection})
 
 
 def _is_text(text: str) -> bool:
@@ -186,5 +186,5 @@ def _quoted(name: str, formatted: bool = True) -> str:
     """Return a name as SQL writes it, by default in a statement whose parameters and tables are filled in."""
     from psycopg.sql import Identifier
 
-    quoted = Identifier(name).as_string()
-    return quoted.replace("%", "%%").replace("{", "{{").replace("}", "}}") if formatted else quoted
+    identifier = Identifier(name).as_string()
+    return identifier.replace("%", "%%").replace("{", "{{").replace("}", "}}") if formatted else identifier

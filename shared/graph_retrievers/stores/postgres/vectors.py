@@ -97,13 +97,13 @@ class PostgresVectors:
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
-        made = copy(self)
-        made._ids, made._members = ids, None
-        return made
+        store = copy(self)
+        store._ids, store._members = ids, None
+        return store
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first, in one round trip; the first one of a scope takes two."""
-        return [[name for name, _ in found] for found in self.nearest(vectors, k)]
+        return [[name for name, _ in results] for results in self.nearest(vectors, k)]
 
     def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
         """Return the ids of :meth:`search` with their cosines, which are 0 of a vector of zeros."""
@@ -148,7 +148,7 @@ class PostgresVectors:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
         text = "SELECT n.id, vector_send(v.vector) FROM @joined@ WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
-        return {decoded(name): read_vector(sent) for name, sent in self._read(text, ids=sent_texts(ids))}
+        return {decoded(name): read_vector(data) for name, data in self._read(text, ids=sent_texts(ids))}
 
     def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
         """Return for each of some vectors, with ids, the cosines by id, in one round trip; ids without a vector are left out.
@@ -210,11 +210,11 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
     m = positive("m", m, 100, 2)
     ef_construction = positive("ef_construction", ef_construction, 1000, 2 * m)
     # Which refuses a corpus without vectors.
-    held = PostgresVectors(corpus)
-    if held._table is not None:
+    store = PostgresVectors(corpus)
+    if store._table is not None:
         raise InvalidArgumentError(
-            f"The vectors are in the table {held._table.shown}, which is not changed here. Create the index there: "
-            f"{held._table.index(corpus.dimension)}"
+            f"The vectors are in the table {store._table.shown}, which is not changed here. Create the index there: "
+            f"{store._table.index(corpus.dimension)}"
         )
     vector = f"vector::vector({corpus.dimension})"
     with corpus.database.writing() as writing:

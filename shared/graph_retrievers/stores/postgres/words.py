@@ -148,17 +148,17 @@ class _Scored:
         Nodes without any of the terms that were read score at most the sum of the others' parts. Terms are read until the k best
         score more, and until to read one takes longer than to look up all for the nodes that may be among the k best.
         """
-        left = sorted(self.common, key=lambda place: (self.common[place], place))
-        (short,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in left[::-1]])[::-1] >= self.least)
-        if left and not len(short) and _ROWS * len(self.nodes) > self.common[left[0]][0]:
-            return left[:1]
-        return left[: len(short)]
+        places = sorted(self.common, key=lambda place: (self.common[place], place))
+        (indices,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in places[::-1]])[::-1] >= self.least)
+        if places and not len(indices) and _ROWS * len(self.nodes) > self.common[places[0]][0]:
+            return places[:1]
+        return places[: len(indices)]
 
     def best(self) -> tuple[list[int], list[float]]:
         """Return the nodes of the k best scores, in single precision, with those that are equal to the last."""
         scores = self.scores.astype(np.float32)
-        kept = scores >= np.float32(self.least)
-        return self.nodes[kept].tolist(), scores[kept].tolist()
+        mask = scores >= np.float32(self.least)
+        return self.nodes[mask].tolist(), scores[mask].tolist()
 
 
 class PostgresWords:
@@ -218,9 +218,9 @@ class PostgresWords:
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search ranks and counts words among them."""
-        made = copy(self)
-        made._ids, made._members = ids, None
-        return made
+        store = copy(self)
+        store._ids, store._members = ids, None
+        return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first, in two to five round trips.
@@ -228,28 +228,31 @@ class PostgresWords:
         The first search of a scope takes one more.
         """
         terms = self._terms(texts)
-        asked, scored = _places(terms), [_Scored(list(each.values()), k) for each in terms]
-        self._read(scored, _RARE, asked, k=k, few=_FEW)
-        while any(wanted := [each.wanted() for each in scored]):
-            self._read(scored, "true", [place for place in asked if place[1] in wanted[place[0]]])
-        left = [place for place in asked if place[1] in scored[place[0]].common]
-        few = [each.nodes if each.common else each.nodes[:0] for each in scored]
-        nodes, owners = np.concatenate([np.zeros(0, np.int64), *few]), np.repeat(np.arange(len(few)), list(map(len, few)))
-        looked_up = self._looked_up(_OF_NODES, left, owners.tolist(), nodes.tolist())
+        places, searches = _places(terms), [_Scored(list(item.values()), k) for item in terms]
+        self._read(searches, _RARE, places, k=k, few=_FEW)
+        while any(next_places := [item.wanted() for item in searches]):
+            self._read(searches, "true", [place for place in places if place[1] in next_places[place[0]]])
+        rest = [place for place in places if place[1] in searches[place[0]].common]
+        queries = [item.nodes if item.common else item.nodes[:0] for item in searches]
+        nodes, owners = (
+            np.concatenate([np.zeros(0, np.int64), *queries]),
+            np.repeat(np.arange(len(queries)), list(map(len, queries))),
+        )
+        looked_up = self._looked_up(_OF_NODES, rest, owners.tolist(), nodes.tolist())
         for query, weights in groupby(looked_up, key=attrgetter("query")):
-            scored[query].add(each._replace(nodes=nodes[each.nodes]) for each in weights)
-        best = [each.best() for each in scored]
-        given = {
+            searches[query].add(item._replace(nodes=nodes[item.nodes]) for item in weights)
+        best = [item.best() for item in searches]
+        parameters = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
             "rows": [node for nodes, _ in best for node in nodes],
             "scores": [score for _, scores in best for score in scores],
         }
-        found: list[list[tuple[str, float]]] = [[] for _ in texts]
-        if given["rows"]:
-            (rows,) = self.corpus.read((_BEST, {**given, "k": k}))
+        results: list[list[tuple[str, float]]] = [[] for _ in texts]
+        if parameters["rows"]:
+            (rows,) = self.corpus.read((_BEST, {**parameters, "k": k}))
             for query, name, score in rows:
-                found[query].append((decoded(name), score))
-        return found
+                results[query].append((decoded(name), score))
+        return results
 
     def _read(self, scored: Sequence[_Scored], read: str, asked: Sequence[_Place], **given: Any) -> None:
         """Add the postings of those terms that fulfil a condition to the scores of their queries."""
@@ -285,32 +288,32 @@ class PostgresWords:
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
         terms = self._terms([text for text, _ in pairs])
-        times = [list(each.values()) for each in terms]
-        found: list[list[dict[str, float]]] = [[{} for _ in each] for each in terms]
-        owned = [sent_texts(ids) for _, ids in pairs]
-        names, owners = [*chain.from_iterable(owned)], [query for query, ids in enumerate(owned) for _ in ids]
-        for query, place, nodes, each in self._looked_up(_OF_IDS, _places(terms), owners, names):
-            weights = times[query][place] * each.astype(np.float64)
-            found[query][place] = dict(zip([decoded(names[node]) for node in nodes.tolist()], weights.tolist(), strict=True))
-        return found  # type: ignore[return-value]
+        times = [list(counts.values()) for counts in terms]
+        results: list[list[dict[str, float]]] = [[{} for _ in counts] for counts in terms]
+        id_lists = [sent_texts(ids) for _, ids in pairs]
+        names, owners = [*chain.from_iterable(id_lists)], [query for query, ids in enumerate(id_lists) for _ in ids]
+        for query, place, nodes, counts in self._looked_up(_OF_IDS, _places(terms), owners, names):
+            weights = times[query][place] * counts.astype(np.float64)
+            results[query][place] = dict(zip([decoded(names[node]) for node in nodes.tolist()], weights.tolist(), strict=True))
+        return results  # type: ignore[return-value]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[str, int]]:
         """Return how often each text has each of its words."""
         return [dict(Counter(map(stored_term, words))) for words in self._analyser.tokenize(texts)]
 
-    def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[tuple[Any, ...]]:
+    def _asked(self, text: str, requests: Sequence[_Place], **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement about terms."""
-        if not asked:
+        if not requests:
             return []
-        have, among, (nodes, _) = _HAVE, "", self._counts()
+        have, condition, (nodes, _) = _HAVE, "", self._counts()
         if self._members is not None:
-            have, among = _HAVE_OF_SCOPE, " AND w.node = ANY(%(members)s)"
-            given["members"] = [node for node, _ in self._members]
-        queries, places, words = map(list, zip(*asked, strict=True))
-        text = text.replace("@have@", have).replace("@among@", among)
-        told = {"queries": queries, "places": places, "terms": words, "nodes": nodes}
-        (found,) = self.corpus.read((text, {**told, **given}))
-        return found
+            have, condition = _HAVE_OF_SCOPE, " AND w.node = ANY(%(members)s)"
+            parameters["members"] = [node for node, _ in self._members]
+        queries, places, words = map(list, zip(*requests, strict=True))
+        text = text.replace("@have@", have).replace("@among@", condition)
+        statistics = {"queries": queries, "places": places, "terms": words, "nodes": nodes}
+        (rows,) = self.corpus.read((text, {**statistics, **parameters}))
+        return rows
 
     def _counts(self) -> tuple[int, int]:
         """Return the number of nodes, and the number of words in all of them."""
@@ -335,12 +338,12 @@ def _numbers(sent: bytes | None, width: int) -> np.ndarray:
 
 
 def _places(terms: Sequence[Mapping[str, int]]) -> list[_Place]:
-    return [(query, place, term) for query, each in enumerate(terms) for place, term in enumerate(each)]
+    return [(query, place, term) for query, counts in enumerate(terms) for place, term in enumerate(counts)]
 
 
 def stored_term(term: str) -> str:
     """Return a term as a row has it: of a very long one, such as a line of a picture, the beginning and a digest."""
-    found = encoded(term)
-    if len(found) * 4 <= _LONGEST or len(found.encode()) <= _LONGEST:
-        return found
-    return f"{found[:50]} {blake2b(found.encode(), digest_size=16).hexdigest()}"
+    encoded_term = encoded(term)
+    if len(encoded_term) * 4 <= _LONGEST or len(encoded_term.encode()) <= _LONGEST:
+        return encoded_term
+    return f"{encoded_term[:50]} {blake2b(encoded_term.encode(), digest_size=16).hexdigest()}"

@@ -122,8 +122,8 @@ def write_graph(
     blocks = _blocks_made(graph, languages, vectors)
     first = next(blocks)
     dimension = 0 if first.vectors is None else first.vectors.shape[1]
-    made = chain([first], blocks)
-    return _write(graph, made, first.words.settings, dimension, embedding_name, database, name, None, replace, show_progress)
+    all_blocks = chain([first], blocks)
+    return _write(graph, all_blocks, first.words.settings, dimension, embedding_name, database, name, None, replace, show_progress)
 
 
 def _check_database(database: Any) -> None:
@@ -144,14 +144,14 @@ def _write(
 ) -> Written:
     """Write the edges of a graph, and its nodes as blocks, in place of what the database has under a name."""
     check_ids(graph)
-    called, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
+    encoded_name, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
     ensure_tables(database)
     with database.writing() as writing:
-        change = Change(writing, called)
+        change = Change(writing, encoded_name)
         rows = writing.run("SELECT id, node FROM {nodes} WHERE corpus = %(corpus)s", corpus=change.corpus).fetchall()
-        own = set(map(encoded, graph.ids))
-        gone = [node for held, node in rows if held not in own]
-        check_loss(where, len(rows), len(gone), replace)
+        ids = set(map(encoded, graph.ids))
+        absent_nodes = [node for node_id, node in rows if node_id not in ids]
+        check_loss(where, len(rows), len(absent_nodes), replace)
         if not replace and rows:
             way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
             change.check_vectors(where, dimension, embedding_name, way)
@@ -160,7 +160,7 @@ def _write(
             change.embedding = ""
         if change.dimension not in (0, dimension):
             change.drop_vector_index()
-        change.delete(gone, close=False)
+        change.delete(absent_nodes, close=False)
         with progress_bar(total=len(graph), desc="writing nodes", unit="node", disable=not show_progress) as bar:
             start = 0
             for block in blocks:
@@ -174,12 +174,12 @@ def _write(
 
 def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, where: str) -> None:
     """Raise InvalidArgumentError if a table has not the vectors of all nodes."""
-    text, given = table.columns
-    columns = TableColumns(table, writing.run(text, **given).fetchall(), where)
-    ((missing, first),) = writing.run(columns.absent, corpus=corpus, **columns.parameters).fetchall()
-    if missing:
+    text, parameters = table.columns
+    columns = TableColumns(table, writing.run(text, **parameters).fetchall(), where)
+    ((count, node_id),) = writing.run(columns.absent, corpus=corpus, **columns.parameters).fetchall()
+    if count:
         raise InvalidArgumentError(
-            f"{missing:,} of {size:,} nodes, such as {shown(decoded(first))}, have no row with a vector in the table "
+            f"{count:,} of {size:,} nodes, such as {shown(decoded(node_id))}, have no row with a vector in the table "
             f"{columns.shown} of {where}. If it is the database of the store, the rows were deleted since the index was built: "
             "read the store again."
         )
@@ -193,18 +193,18 @@ def _blocks_made(
     graph: CorpusGraph, languages: dict[str, Any], vectors: Callable[[list[str]], Tensor] | None
 ) -> Iterator[NodeBlock]:
     """Yield the nodes of a graph with words and vectors that are made for each block."""
-    bare: list[str] = []
+    bare_ids: list[str] = []
     for rows in _parts(graph):
         part = graph.with_columns({name: getattr(graph, name)[rows.start : rows.stop] for name in COLUMNS})
-        contents, made = part.contents(), None
+        contents, block_vectors = part.contents(), None
         if vectors is not None:
             dense = DenseIndex(vectors(contents))
             check_lengths(dense)
-            made = dense.vectors.cpu().numpy()
-            bare += [part.ids[place] for place in np.flatnonzero(~made.any(1))]
-        yield NodeBlock(part, range(len(part)), CountedWords(BM25(contents, **languages)), made)
-    if bare:
-        tell_bare_nodes(len(bare), len(graph), bare[0])
+            block_vectors = dense.vectors.cpu().numpy()
+            bare_ids += [part.ids[place] for place in np.flatnonzero(~block_vectors.any(1))]
+        yield NodeBlock(part, range(len(part)), CountedWords(BM25(contents, **languages)), block_vectors)
+    if bare_ids:
+        tell_bare_nodes(len(bare_ids), len(graph), bare_ids[0])
 
 
 def _blocks_of(graph: CorpusGraph, words: CountedWords, dense: DenseIndex | None) -> Iterator[NodeBlock]:
@@ -218,7 +218,7 @@ def _edges(graph: CorpusGraph) -> Iterator[Edge]:
     """Yield the edges of a graph, without their metadata."""
     for start in range(0, graph.num_edges, BLOCK):
         part = slice(start, start + BLOCK)
-        columns = [each[part].tolist() for each in (graph.sources, graph.targets, graph.relations, graph.weights)]
+        columns = [column[part].tolist() for column in (graph.sources, graph.targets, graph.relations, graph.weights)]
         texts = graph.edge_texts[part] or [""] * len(columns[0])
         for source, target, relation, weight, text in zip(*columns, texts, strict=True):
             yield Edge(graph.ids[source], graph.ids[target], graph.relation_names[relation], weight, text)

@@ -102,19 +102,19 @@ class _Condition:
 
     def __call__(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], pass: bool, shape [n]."""
-        new = np.unique(nodes[~self.known[nodes]])
-        if len(new):
-            self.passes[new], self.known[new] = self._mask(new.tolist()), True
+        rows = np.unique(nodes[~self.known[nodes]])
+        if len(rows):
+            self.passes[rows], self.known[rows] = self._mask(rows.tolist()), True
         return self.passes[nodes]
 
     def _mask(self, rows: Sequence[int]) -> np.ndarray:
         self.pages.know(rows)
-        held = [self.pages.nodes[row] for row in rows]
+        nodes = [self.pages.nodes[row] for row in rows]
         if self.condition is READABLE:
             # Of each node that is fetched, so in a fraction of the time of a filter.
-            return np.array([node.metadata.get(BLANK) is None for node in held], bool)
-        columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in held] for name in ("ids", "titles", "types")}
-        graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in held]})
+            return np.array([node.metadata.get(BLANK) is None for node in nodes], bool)
+        columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in nodes] for name in ("ids", "titles", "types")}
+        graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in nodes]})
         # Whether any node has a field is unknown here, and not reported.
         graph.cache.get("filters told", lambda: None)
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
@@ -187,20 +187,20 @@ class RemoteBackend(Backend):
         """Return the number of a relation; -1 if no edge that was fetched has it."""
         return self.pages.relations.get(name, -1)
 
-    def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
+    def prepare(self, requests: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
-        self.asked = {type(request).__name__ for _, request in asked}
-        self._want(asked)
+        self.asked = {type(request).__name__ for _, request in requests}
+        self._want(requests)
         self.pages.fetch()
 
-    def _want(self, asked: Sequence[tuple[int, Request]]) -> None:
+    def _want(self, requests: Sequence[tuple[int, Request]]) -> None:
         """Note what requests need, to be fetched together."""
         pages = self.pages
         # Signals that are in memory need no node.
-        about = [request for _, request in asked if request.verb and not isinstance(self._signal(request), Signal)]
-        pages.know(row for request in about if hasattr(request, "nodes") for row in request.nodes.tolist())
-        pages.expand_further([request.nodes.tolist() for _, request in asked if isinstance(request, WeightedNeighbors)])
-        for place, request in asked:
+        node_requests = [request for _, request in requests if request.verb and not isinstance(self._signal(request), Signal)]
+        pages.know(row for request in node_requests if hasattr(request, "nodes") for row in request.nodes.tolist())
+        pages.expand_further([request.nodes.tolist() for _, request in requests if isinstance(request, WeightedNeighbors)])
+        for place, request in requests:
             if request.verb and not hasattr(self, request.verb):
                 raise WholeGraphError(f"what {type(request).__name__} is answered with, which only an index in memory has")
             if isinstance(request, WithQuery):
@@ -242,87 +242,87 @@ class RemoteBackend(Backend):
             raise WholeGraphError("'names' of the whole graph")
         return int(self.facts.known["longest name"])
 
-    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+    def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name: those of nodes whose names have the same words, ignoring case, distinguished as in memory."""
-        found = []
-        for _, request in asked:
+        results = []
+        for _, request in requests:
             rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
             names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
-            found.append([[rows[place] for place in names.rows(name)] for name in request.names])
-        return found
+            results.append([[rows[place] for place in names.rows(name)] for name in request.names])
+        return results
 
-    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+    def mentions(self, requests: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions: those of the nodes whose names are runs of words of a question."""
-        capitals, found = self.facts.told("names have capitals"), []
-        for place, request in asked:
+        capitals, results = self.facts.told("names have capitals"), []
+        for place, request in requests:
             text = self.queries.texts[place]
             rows = sorted({row for run in name_runs(text, self._longest_name) for row in self.pages.named.get(run, [])})
             names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
             names.capitals = capitals
-            found.append([(name, [rows[place] for place in places]) for name, places in names.find(text)])
-        return found
+            results.append([(name, [rows[place] for place in places]) for name, places in names.find(text)])
+        return results
 
-    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
-        return [(nodes, cosines.astype(np.float64)) for nodes, cosines in self.nearest(asked)]
+        return [(nodes, cosines.astype(np.float64)) for nodes, cosines in self.nearest(requests)]
 
-    def nearest(self, asked: Sequence[tuple[int, Nearest | NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, requests: Sequence[tuple[int, Nearest | NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal; searches go deeper if filters or ties leave too few."""
         while True:
-            found = [self._best(place, request) for place, request in asked]
+            results = [self._best(place, request) for place, request in requests]
             if not self.pages.fetch():
-                return found
+                return results
 
     def _best(self, place: int, request: Nearest | NearestByCosine) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or what is known of them and note what is missing."""
         k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
-        excluded, types, readable = tuple[str, ...](), tuple[str, ...](), ["readable"]
+        excluded_types, types, readable = tuple[str, ...](), tuple[str, ...](), ["readable"]
         if isinstance(request, Nearest):
             starts = ["seed_filter", *(["filter", "types"] if request.returned else [])]
             filters = {"start": starts, "name": ["named"], "walk": ["traversal_filter"], "return": ["filter", "types"]}
             names, types, signal = filters[request.among], request.types, self.queries.index.signal(request.signal)
             readable = [] if request.among == "walk" else readable
         else:
-            names, excluded, signal = ["seed_filter"], request.exclude_types, self.queries.index.dense
+            names, excluded_types, signal = ["seed_filter"], request.exclude_types, self.queries.index.dense
         names = [name for name in names if name in self.filters]
         # Nodes without anything to read are few.
-        deep = _DEEPER if names or excluded or types else 1
+        factor = _DEEPER if names or excluded_types or types else 1
 
         def test(nodes: np.ndarray) -> np.ndarray:
             passes = self.filtered(nodes, *names, *readable)
-            passes = passes & ~self.typed(nodes, excluded) if excluded else passes
+            passes = passes & ~self.typed(nodes, excluded_types) if excluded_types else passes
             return passes & self.typed(nodes, types) if types else passes
 
         if isinstance(signal, Signal):
-            return self._words(signal, text, k, deep, test)
+            return self._words(signal, text, k, factor, test)
         if isinstance(signal, StoredWords):
-            return self._looked_up(text, k, deep, test)
+            return self._looked_up(text, k, factor, test)
         vector = self.queries.vectors[place] if request.text is None else self._embed([text])[0]
-        return self._looked_up(vector, k, deep, test)
+        return self._looked_up(vector, k, factor, test)
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
         """Return the vectors of texts, each embedded once in a call: Tensor, shape [n, d]."""
-        held: dict[str, Tensor] = self.pages.embedded
-        new = [text for text in dict.fromkeys(texts) if text not in held]
-        if new:
-            held.update(zip(new, self.queries.embed(new), strict=True))
-        return torch.stack([held[text] for text in texts])
+        vectors: dict[str, Tensor] = self.pages.embedded
+        new_texts = [text for text in dict.fromkeys(texts) if text not in vectors]
+        if new_texts:
+            vectors.update(zip(new_texts, self.queries.embed(new_texts), strict=True))
+        return torch.stack([vectors[text] for text in texts])
 
-    def _looked_up(self, query: Tensor | str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _looked_up(self, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
-        pages, reach = self.pages, deep * k + _MORE
+        pages, reach = self.pages, factor * k + _MORE
         key = query if isinstance(query, str) else query.numpy().tobytes()
-        found = pages.found.get(key)
-        if found is not None:
+        result = pages.found.get(key)
+        if result is not None:
             # Results that are not nodes of the graph are left out.
-            held = [(pages.rows[name], score) for name, score in found.results if name in pages.rows]
-            rows = torch.tensor([row for row, _ in held], dtype=torch.int64)
-            told = torch.tensor([score for _, score in held], dtype=torch.float32)
-            scores, rounding = (told, 0.0) if isinstance(query, str) else (self._cosines(query, rows), ROUNDING)
-            best = _first(rows, scores, k, test, rounding, found.complete)
+            pairs = [(pages.rows[name], score) for name, score in result.results if name in pages.rows]
+            rows = torch.tensor([row for row, _ in pairs], dtype=torch.int64)
+            store_scores = torch.tensor([score for _, score in pairs], dtype=torch.float32)
+            scores, rounding = (store_scores, 0.0) if isinstance(query, str) else (self._cosines(query, rows), ROUNDING)
+            best = _first(rows, scores, k, test, rounding, result.complete)
             if best is not None:
                 return best
-            reach = max(reach, _DEEPER * found.reach)
+            reach = max(reach, _DEEPER * result.reach)
         searches = pages.searches[WORDS if isinstance(query, str) else VECTORS]
         # Several searches of a step may be made for the same.
         searches[key] = query, max(reach, searches.get(key, (None, 0))[1])
@@ -337,81 +337,81 @@ class RemoteBackend(Backend):
             )
         return scores
 
-    def _words(self, signal: Signal, text: str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _words(self, signal: Signal, text: str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         pages = self.pages
-        key, reach = (id(signal), text), deep * k
+        key, reach = (id(signal), text), factor * k
         while True:
-            found = pages.found.get(key)
-            if found is None or (found.reach < reach and not found.complete):
+            result = pages.found.get(key)
+            if result is None or (result.reach < reach and not result.complete):
                 values, rows = signal.search([text], reach)
                 pairs = [pair for pair in zip(rows[0].tolist(), values[0].tolist(), strict=True) if pair[0] >= 0]
-                found = pages.found[key] = StoreResults(pairs, reach, len(pairs) < reach)
-            nodes = np.array([row for row, _ in found.results], np.int64)
+                result = pages.found[key] = StoreResults(pairs, reach, len(pairs) < reach)
+            nodes = np.array([row for row, _ in result.results], np.int64)
             missing = {row for row in nodes.tolist() if row not in pages.nodes}
             if missing:
                 pages.positions |= missing
                 return nodes[:0], np.zeros(0, np.float32)
-            kept = np.flatnonzero(test(nodes))
-            if found.complete or len(kept) >= k:
-                return nodes[kept][:k], np.array([value for _, value in found.results], np.float32)[kept][:k]
-            reach = _DEEPER * found.reach
+            places = np.flatnonzero(test(nodes))
+            if result.complete or len(places) >= k:
+                return nodes[places][:k], np.array([value for _, value in result.results], np.float32)[places][:k]
+            reach = _DEEPER * result.reach
 
-    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+    def similarity(self, requests: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines, which vectors of unit length give without a length."""
-        return [products.astype(np.float64) for products in self._products(asked)]
+        return [products.astype(np.float64) for products in self._products(requests)]
 
-    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+    def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
-        signal, first = self._signal(asked[0][1]), asked[0][1]
+        signal, first = self._signal(requests[0][1]), requests[0][1]
         if isinstance(signal, StoredVectors):
-            return self._products(asked) if first.text is None else self._products(*self._of_texts(asked))
-        texts = [self.queries.texts[place] if request.text is None else request.text for place, request in asked]
-        nodes = [request.nodes for _, request in asked]
+            return self._products(requests) if first.text is None else self._products(*self._of_texts(requests))
+        texts = [self.queries.texts[place] if request.text is None else request.text for place, request in requests]
+        nodes = [request.nodes for _, request in requests]
         if isinstance(signal, StoredWords):
-            found = [self.pages.term_scores(text, rows.tolist()) for text, rows in zip(texts, nodes, strict=True)]
-            return [terms.sum(1, dtype=np.float64).astype(np.float32) for terms in found]
-        pairs = [torch.from_numpy(part) for part in entries_of([(row, request) for row, (_, request) in enumerate(asked)])]
-        return split_by(asked, signal.scores(texts, *pairs))
+            term_scores = [self.pages.term_scores(text, rows.tolist()) for text, rows in zip(texts, nodes, strict=True)]
+            return [terms.sum(1, dtype=np.float64).astype(np.float32) for terms in term_scores]
+        pairs = [torch.from_numpy(part) for part in entries_of([(row, request) for row, (_, request) in enumerate(requests)])]
+        return split_by(requests, signal.scores(texts, *pairs))
 
-    def _products(self, asked: Sequence[tuple[int, Any]], vectors: Tensor | None = None) -> list[np.ndarray]:
+    def _products(self, requests: Sequence[tuple[int, Any]], vectors: Tensor | None = None) -> list[np.ndarray]:
         """Return the products of the vectors of nodes with those of questions, or with others, by place."""
-        batch, nodes = entries_of(asked)
-        given = self.queries.vectors if vectors is None else vectors
-        return split_by(asked, self.pages.cosines(given, batch, nodes))
+        batch, nodes = entries_of(requests)
+        query_vectors = self.queries.vectors if vectors is None else vectors
+        return split_by(requests, self.pages.cosines(query_vectors, batch, nodes))
 
-    def _of_texts(self, asked: Sequence[tuple[int, Scores]]) -> tuple[list[tuple[int, Scores]], Tensor]:
+    def _of_texts(self, requests: Sequence[tuple[int, Scores]]) -> tuple[list[tuple[int, Scores]], Tensor]:
         """Return requests by the places of their texts, and the vectors of these."""
-        vectors = self._embed([str(request.text) for _, request in asked])
-        return [(row, request) for row, (_, request) in enumerate(asked)], vectors
+        vectors = self._embed([str(request.text) for _, request in requests])
+        return [(row, request) for row, (_, request) in enumerate(requests)], vectors
 
-    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+    def term_scores(self, requests: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
         """Return a signal's scores by terms."""
-        signal = self._signal(asked[0][1])
+        signal = self._signal(requests[0][1])
         if isinstance(signal, StoredVectors):
-            return [products[:, None] for products in self._products(asked)]
-        parts = [(self.queries.texts[place], request.nodes) for place, request in asked]
+            return [products[:, None] for products in self._products(requests)]
+        parts = [(self.queries.texts[place], request.nodes) for place, request in requests]
         if isinstance(signal, StoredWords):
             return [self.pages.term_scores(text, rows.tolist()) for text, rows in parts]
-        batch, nodes = map(torch.from_numpy, entries_of(asked))
-        return split_by(asked, signal.term_scores(list(self.queries.texts), batch, nodes))
+        batch, nodes = map(torch.from_numpy, entries_of(requests))
+        return split_by(requests, signal.term_scores(list(self.queries.texts), batch, nodes))
 
-    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+    def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors at unit length."""
-        found = self.pages.vectors_of(np.concatenate([request.nodes for _, request in asked]))
-        return split_by(asked, torch.nn.functional.normalize(found.double(), dim=1))
+        table = self.pages.vectors_of(np.concatenate([request.nodes for _, request in requests]))
+        return split_by(requests, torch.nn.functional.normalize(table.double(), dim=1))
 
-    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+    def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
-        return [[self._node(row) for row in request.nodes.tolist()] for _, request in asked]
+        return [[self._node(row) for row in request.nodes.tolist()] for _, request in requests]
 
     def _node(self, row: int) -> Node:
-        held = self.pages.nodes[row]
-        return Node(held.id, held.text or "", held.title, held.type, copied(held.metadata), copied(held.origin or {}))
+        node = self.pages.nodes[row]
+        return Node(node.id, node.text or "", node.title, node.type, copied(node.metadata), copied(node.origin or {}))
 
-    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+    def texts(self, requests: Sequence[tuple[int, Texts]]) -> list[list[str]]:
         """Return texts of nodes."""
-        read = self.queries.content if asked[0][1].titles else lambda row: self.pages.nodes[row].text or ""
-        return [list(map(read, request.nodes.tolist())) for _, request in asked]
+        content = self.queries.content if requests[0][1].titles else lambda row: self.pages.nodes[row].text or ""
+        return [list(map(content, request.nodes.tolist())) for _, request in requests]
 
     def for_texts(
         self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
@@ -420,54 +420,54 @@ class RemoteBackend(Backend):
         queries = self.queries.for_texts(texts, places, vectors=vectors)
         return RemoteBackend(queries if k is None else replace(queries, k=k), self.given)
 
-    def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> RemoteBackend:
+    def _replacing(self, pairs: Sequence[tuple[int, str]], request: WithQuery) -> RemoteBackend:
         """Return the backend of texts in place of questions, with the filters of a request."""
         queries, texts = self.queries, [text for _, text in pairs]
-        filters = {name: condition for name, condition in self.given.items() if first.returned or name not in ("filter", "types")}
+        filters = {name: condition for name, condition in self.given.items() if request.returned or name not in ("filter", "types")}
         start = [self.given[name] for name in ("seed_filter", "filter") if name in self.given][:1]
-        start += [{"$type": {"$nin": list(first.exclude_types)}}] if first.exclude_types else []
+        start += [{"$type": {"$nin": list(request.exclude_types)}}] if request.exclude_types else []
         if start:
             filters["seed_filter"] = {"$and": start}
         return RemoteBackend(queries.rewritten(texts, [b for b, _ in pairs], vectors=self._vectors_instead(pairs)), filters)
 
-    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+    def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
-        found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
-        return [near.kept(self.passing(near.node, "walk")) for near in found]
+        neighbors = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in requests]
+        return [near.kept(self.passing(near.node, "walk")) for near in neighbors]
 
-    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+    def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""
-        found = []
-        for _, request in asked:
-            read = np.array([row in self.pages.near for row in request.nodes.tolist()], bool)
-            held = [self.pages.near[row] for row in request.nodes[read].tolist()]
-            owner = np.repeat(np.flatnonzero(read), [len(near.rows) for near in held])
-            node = np.concatenate([np.zeros(0, np.int64), *(near.rows for near in held)])
-            sums = np.concatenate([np.zeros(0), *(near.sums for near in held)])
-            kept = np.flatnonzero(self.passing(node, "walk"))
-            found.append((Near(owner[kept], node[kept]), sums[kept], read))
-        return found
+        results = []
+        for _, request in requests:
+            mask = np.array([row in self.pages.near for row in request.nodes.tolist()], bool)
+            lists = [self.pages.near[row] for row in request.nodes[mask].tolist()]
+            owner = np.repeat(np.flatnonzero(mask), [len(near.rows) for near in lists])
+            node = np.concatenate([np.zeros(0, np.int64), *(near.rows for near in lists)])
+            sums = np.concatenate([np.zeros(0), *(near.sums for near in lists)])
+            places = np.flatnonzero(self.passing(node, "walk"))
+            results.append((Near(owner[places], node[places]), sums[places], mask))
+        return results
 
-    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+    def edges_at(self, requests: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return the edges at nodes, without those that lead where a traversal may not go."""
-        pages, found = self.pages, []
-        for _, request in asked:
-            held = [
+        pages, results = self.pages, []
+        for _, request in requests:
+            triples = [
                 (owner, pages.rows[edge.target if pages.rows[edge.source] == row else edge.source], edge.position)
                 for owner, row in enumerate(request.nodes.tolist())
                 for edge in pages.near[row].edges
             ]
-            owner, far, number = np.array(sorted(held), np.int64).reshape(-1, 3).T
-            kept = np.flatnonzero(self.passing(far, "walk"))
-            edges = [pages.edges[position] for position in number[kept].tolist()]
+            owner, far, number = np.array(sorted(triples), np.int64).reshape(-1, 3).T
+            places = np.flatnonzero(self.passing(far, "walk"))
+            edges = [pages.edges[position] for position in number[places].tolist()]
             relation = np.array([pages.relations[edge.relation] for edge in edges], np.int64)
             weight = np.array([edge.weight for edge in edges], np.float32)
-            found.append(EdgeRows(owner[kept], number[kept], far[kept], relation, weight))
-        return found
+            results.append(EdgeRows(owner[places], number[places], far[places], relation, weight))
+        return results
 
-    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+    def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges that were fetched."""
-        return [[self._edge_text(row) for row in request.rows.tolist()] for _, request in asked]
+        return [[self._edge_text(row) for row in request.rows.tolist()] for _, request in requests]
 
     def _edge_text(self, row: int) -> str:
         edge = self.pages.edges[row]
@@ -475,70 +475,72 @@ class RemoteBackend(Backend):
         source, target = (end.title or end.id for end in ends)
         return edge.text or " ".join(filter(None, (source, edge.relation, target)))
 
-    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+    def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""
-        found = []
-        for _, request in asked:
+        results = []
+        for _, request in requests:
             nodes = [self._stepped(row, request) for row in request.nodes.tolist()]
             length = np.array([len(near) for near in nodes], np.int64)
-            read = np.cumsum(length)
-            whole = not len(read) or bool(read[-1] <= request.most)
-            kept = [near for near, total in zip(nodes, read.tolist(), strict=True) if total <= request.most]
-            owner = np.repeat(np.arange(len(nodes)), np.where(read <= request.most, length, 0))
-            near = Near(owner, np.array([node for near in kept for node in near], np.int64))
-            found.append((near.kept(self.passing(near.node, "walk")), whole))
-        return found
+            totals = np.cumsum(length)
+            complete = not len(totals) or bool(totals[-1] <= request.most)
+            lists = [near for near, total in zip(nodes, totals.tolist(), strict=True) if total <= request.most]
+            owner = np.repeat(np.arange(len(nodes)), np.where(totals <= request.most, length, 0))
+            near = Near(owner, np.array([node for near in lists for node in near], np.int64))
+            results.append((near.kept(self.passing(near.node, "walk")), complete))
+        return results
 
     def _stepped(self, row: int, request: Steps) -> list[int]:
         """Return the neighbours of a node, those of one relation together, as a typed adjacency of the whole graph has them."""
-        pages, found = self.pages, []
+        pages, steps = self.pages, []
         for edge in pages.near[row].edges:
-            other = pages.rows[edge.target if pages.rows[edge.source] == row else edge.source]
-            kind = pages.nodes[other].type
+            neighbor = pages.rows[edge.target if pages.rows[edge.source] == row else edge.source]
+            kind = pages.nodes[neighbor].type
             if request.type in (None, kind) and request.relation in (None, edge.relation):
-                found.append((edge.relation if request.type is not None else kind, other, edge.position))
-        return [other for _, other, _ in sorted(found)]
+                steps.append((edge.relation if request.type is not None else kind, neighbor, edge.position))
+        return [neighbor for _, neighbor, _ in sorted(steps)]
 
-    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+    def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
         """Return nodes by title and type."""
-        pages, found = self.pages, []
-        for _, request in asked:
+        pages, results = self.pages, []
+        for _, request in requests:
             rows = {row for title in request.titles for row in pages.titled.get(_letters(title), [])}
             nodes = np.array(sorted(row for row in rows if pages.nodes[row].type == request.type), np.int64)
-            found.append(nodes[self.filtered(nodes, "named", "readable")])
-        return found
+            results.append(nodes[self.filtered(nodes, "named", "readable")])
+        return results
 
-    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+    def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the numbers of neighbours, which the database stores, or of edges."""
-        held, near, parallel, types = self.pages.nodes, self.pages.near, asked[0][1].parallel, asked[0][1].exclude_types
+        nodes, near, parallel, types = self.pages.nodes, self.pages.near, requests[0][1].parallel, requests[0][1].exclude_types
         if types:
-            counts = [[int((~self.typed(near[row].rows, types)).sum()) for row in request.nodes.tolist()] for _, request in asked]
+            counts = [
+                [int((~self.typed(near[row].rows, types)).sum()) for row in request.nodes.tolist()] for _, request in requests
+            ]
             return [np.array(count, np.int64) for count in counts]
         return [
-            np.array([len(near[row].parallel) if parallel else held[row].degree for row in request.nodes.tolist()], np.int64)
-            for _, request in asked
+            np.array([len(near[row].parallel) if parallel else nodes[row].degree for row in request.nodes.tolist()], np.int64)
+            for _, request in requests
         ]
 
-    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def weights(self, requests: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
-        found = []
-        for _, request in asked:
+        results = []
+        for _, request in requests:
             nodes = request.nodes
             owner, near, weights = self._edges(nodes, parallel=False)
             place = places_of(nodes, near)
-            among = np.zeros((len(nodes), len(nodes)), np.float32)
-            among[owner[place >= 0], place[place >= 0]] = weights[place >= 0]
-            found.append((among, np.bincount(owner, weights, len(nodes)).astype(np.float32)))
-        return found
+            matrix = np.zeros((len(nodes), len(nodes)), np.float32)
+            matrix[owner[place >= 0], place[place >= 0]] = weights[place >= 0]
+            results.append((matrix, np.bincount(owner, weights, len(nodes)).astype(np.float32)))
+        return results
 
-    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
+    def links(self, requests: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
         """Return the edges among nodes."""
-        found = []
-        for _, request in asked:
+        results = []
+        for _, request in requests:
             owner, near, _ = self._edges(request.nodes, request.parallel)
             place = places_of(request.nodes, near)
-            found.append(Near(owner, place).kept((place >= 0) & (place != owner)))
-        return found
+            results.append(Near(owner, place).kept((place >= 0) & (place != owner)))
+        return results
 
     def _edges(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the place of each neighbour's node, its row, and its weight (of the simple view), each [T]."""
@@ -549,16 +551,16 @@ class RemoteBackend(Backend):
             return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)
         return owner, np.concatenate(rows), np.concatenate([one.weights for one in near])
 
-    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+    def part(self, lists: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
         """Fetch the contents of all nodes that candidates name, and the edges of their paths: a graph of these, in their order."""
         pages = self.pages
-        paths = [each.trails for each in found] + [each.chains.nodes for each in found if each.chains is not None]
+        paths = [item.trails for item in lists] + [item.chains.nodes for item in lists if item.chains is not None]
         for table in paths:
             for near, far in zip(table[:, :-1].ravel().tolist(), table[:, 1:].ravel().tolist(), strict=True):
                 if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
                     pages.expand.add(near)
-        facts = [self.ends(each.facts.rows) for each in found if each.facts is not None]
-        contexts = [each.beside["context"].ravel() for each in found if "context" in each.beside]
+        facts = [self.ends(item.facts.rows) for item in lists if item.facts is not None]
+        contexts = [item.beside["context"].ravel() for item in lists if "context" in item.beside]
         for context in contexts:
             pages.expand.update(context[context >= 0].tolist())
         rows = np.unique(np.concatenate([table.ravel() for table in (*contexts, *paths, *facts)]))
@@ -566,7 +568,7 @@ class RemoteBackend(Backend):
         pages.texts.update(rows.tolist())
         pages.fetch()
         graph, edges = pages.part(rows.tolist(), self.queries.index.include_titles)
-        return graph, [_renumbered(each, rows, edges) for each in found]
+        return graph, [_renumbered(item, rows, edges) for item in lists]
 
 
 def _first(
@@ -577,8 +579,8 @@ def _first(
     `rows` and `scores` are of shape [n], and scores that differ by less than `rounding` are ties.
     """
     floor = scores.min() if len(rows) else torch.tensor(float("inf"))
-    kept = torch.from_numpy(test(rows.numpy()))
-    rows, scores = rows[kept], scores[kept]
+    mask = torch.from_numpy(test(rows.numpy()))
+    rows, scores = rows[mask], scores[mask]
     rows, order = torch.sort(rows)
     values, columns = top_k(scores[order].unsqueeze(0), k, rounding)
     # What the store did not return scores at most as the last that it returned.
@@ -591,13 +593,15 @@ def _letters(title: str) -> str:
     return title.strip().casefold()
 
 
-def _renumbered(found: Candidates, rows: np.ndarray, edges: np.ndarray) -> Candidates:
+def _renumbered(candidates: Candidates, rows: np.ndarray, edges: np.ndarray) -> Candidates:
     """Return candidates with the places of their nodes in `rows`, and of their facts in `edges`, instead of their rows."""
 
     def places(table: np.ndarray) -> np.ndarray:
         return np.where(table >= 0, np.searchsorted(rows, table), -1)
 
-    chains = None if found.chains is None else replace(found.chains, nodes=places(found.chains.nodes))
-    facts = None if found.facts is None else replace(found.facts, rows=np.searchsorted(edges, found.facts.rows))
-    beside = {name: places(table) if name == "context" else table for name, table in found.beside.items()}
-    return replace(found, nodes=places(found.nodes), trails=places(found.trails), beside=beside, chains=chains, facts=facts)
+    chains = None if candidates.chains is None else replace(candidates.chains, nodes=places(candidates.chains.nodes))
+    facts = None if candidates.facts is None else replace(candidates.facts, rows=np.searchsorted(edges, candidates.facts.rows))
+    tables = {name: places(table) if name == "context" else table for name, table in candidates.beside.items()}
+    return replace(
+        candidates, nodes=places(candidates.nodes), trails=places(candidates.trails), beside=tables, chains=chains, facts=facts
+    )

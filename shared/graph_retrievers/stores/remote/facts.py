@@ -28,9 +28,9 @@ class StoredFacts:
         See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is known.
     """
 
-    def __init__(self, size: int, known: Mapping[str, Any]) -> None:
+    def __init__(self, size: int, traits: Mapping[str, Any]) -> None:
         self.size, self.cache = size, Cache()
-        self.known: dict[str, Any] = {**_ASSUMED, **known}
+        self.known: dict[str, Any] = {**_ASSUMED, **traits}
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -42,8 +42,8 @@ class StoredFacts:
             raise WholeGraphError(f"{name!r} of the whole graph")
         return self.known[name]
 
-    def fact(self, name: str, read: Callable[[CorpusGraph], Any]) -> Any:
-        """Return a fact that is stored: `read` would need the graph."""
+    def fact(self, name: str, function: Callable[[CorpusGraph], Any]) -> Any:
+        """Return a fact that is stored: `function` would need the graph."""
         return self.told(name)
 
     @property

@@ -159,9 +159,9 @@ class RemoteIndex(Corpus):
     @property
     def signals(self) -> dict[str, Any]:  # type: ignore[override]
         """The signals by name: those of the stores, and those in the memory of this process."""
-        stored: dict[str, Any] = {} if self.vectors is None else {"dense": StoredVectors(self.size, self.dimension)}
-        stored |= self.own_signals
-        return stored if self.words is None else stored | {"bm25": StoredWords()}
+        signals: dict[str, Any] = {} if self.vectors is None else {"dense": StoredVectors(self.size, self.dimension)}
+        signals |= self.own_signals
+        return signals if self.words is None else signals | {"bm25": StoredWords()}
 
     @property
     def facts(self) -> StoredFacts:
@@ -200,10 +200,10 @@ class RemoteIndex(Corpus):
         """Open the index in its present state, as `newest` of this one; return whether that is possible."""
         if self._reopen is None:
             return False
-        made = self._reopen()
+        index = self._reopen()
         # Shared by all that were opened one after the other, however many.
-        made._newer = self._newer
-        self._newer[:] = [made]
+        index._newer = self._newer
+        self._newer[:] = [index]
         return True
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
@@ -241,15 +241,15 @@ class RemoteIndex(Corpus):
         return self._scopes.get(key, lambda: self._within(scope)) if kind == "mapping" else self._within(scope)
 
     def _within(self, scope: Mapping[str, Any]) -> RemoteIndex:
-        made, graph = copy(self), graph_of_scope(self.store, scope, self.size, self.limits.nodes)
-        made.store, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
-        made.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
-        made.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
-        made.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
+        index, graph = copy(self), graph_of_scope(self.store, scope, self.size, self.limits.nodes)
+        index.store, index.size, index.members = graph, len(graph.ids), frozenset(graph.ids)
+        index.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
+        index.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
+        index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Forms are chosen by the whole; what joins the types of a scope is read anew.
-        made._facts = StoredFacts(made.size, {name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
-        made._scopes = SizedCache(_SCOPES, _COPIES * made.size)
-        return made
+        index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.known.items() if name not in _OF_EDGES})
+        index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
+        return index
 
     def describe(self) -> GraphDescription:
         """Return a description of what the database holds, with advice; ``print`` shows it as text.

@@ -146,23 +146,23 @@ class FetchedGraph:
     def fetch(self) -> bool:
         """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
-        searched = self._compare(self.pairs) or any(self.searches.values())
-        asked, expand = self._missing(ids, self.expand | self.further)
-        page = self._read(asked)
+        any_search = self._compare(self.pairs) or any(self.searches.values())
+        arguments, expand = self._missing(ids, self.expand | self.further)
+        page = self._read(arguments)
         if self.further and self._exceeds(page):
-            asked, expand = self._missing(ids, self.expand)
-            page = self._read(asked)
-        missing = any(asked.values())
+            arguments, expand = self._missing(ids, self.expand)
+            page = self._read(arguments)
+        missing = any(arguments.values())
         if missing:
             self.take(page)
-            self._check_gone(asked)
-            self.absent |= asked["ids"] - self.rows.keys()
-            for name in asked["titles"]:
+            self._check_gone(arguments)
+            self.absent |= arguments["ids"] - self.rows.keys()
+            for name in arguments["titles"]:
                 self.titled.setdefault(name, [])
-            if asked["names"]:
-                self.named |= {name: [] for name in asked["names"]}
+            if arguments["names"]:
+                self.named |= {name: [] for name in arguments["names"]}
                 for row in sorted(self.nodes):
-                    if (key := name_key(self.nodes[row].title or self.nodes[row].id)) in asked["names"]:
+                    if (key := name_key(self.nodes[row].title or self.nodes[row].id)) in arguments["names"]:
                         self.named[key].append(row)
             self._join(expand, page.edges)
         near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}
@@ -171,13 +171,13 @@ class FetchedGraph:
         if vectors and self.store is not None:
             self._read_vectors(sorted(vectors))
         self._start_anew()
-        return searched or missing or bool(vectors)
+        return any_search or missing or bool(vectors)
 
     def _missing(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
         """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
         expand = expand - self.near.keys()
         texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
-        asked: dict[str, set[Any]] = {
+        arguments: dict[str, set[Any]] = {
             "ids": ids - self.rows.keys() - self.absent,
             "positions": self.positions - self.nodes.keys(),
             "texts": {self.nodes[row].id for row in texts},
@@ -185,14 +185,14 @@ class FetchedGraph:
             "titles": self.titles - self.titled.keys(),
             "names": self.names - self.named.keys(),
         }
-        return asked, expand
+        return arguments, expand
 
-    def _read(self, asked: Mapping[str, set[Any]]) -> FetchedRows:
+    def _read(self, arguments: Mapping[str, set[Any]]) -> FetchedRows:
         """Return a page of the graph store, which is a round trip; an empty one without a round trip if nothing is asked for."""
-        if not any(asked.values()):
+        if not any(arguments.values()):
             return FetchedRows()
         self._count(GRAPH)
-        return asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
+        return asked_of("graph store", self.graph.read, **arguments, limit=self.limits.nodes)
 
     def expand_further(self, lists: Sequence[Sequence[int]]) -> None:
         """Want the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
@@ -227,10 +227,10 @@ class FetchedGraph:
     def take(self, page: FetchedRows) -> None:
         """Keep the nodes of a page, and the results for titles."""
         for node in page.nodes:
-            held = self.nodes.get(node.position)
-            if held is not None and held.id != node.id:
+            peer = self.nodes.get(node.position)
+            if peer is not None and peer.id != node.id:
                 raise DatabaseError(
-                    f"Nodes {shown(held.id)} and {shown(node.id)} both have the position {node.position}; write one graph a label, "
+                    f"Nodes {shown(peer.id)} and {shown(node.id)} both have the position {node.position}; write one graph a label, "
                     "or, if the graph was written anew, make a new RemoteIndex."
                 )
             if not 0 <= node.position < self.size:
@@ -238,27 +238,31 @@ class FetchedGraph:
                     f"Node {shown(node.id)} has the position {node.position}, and the graph has {self.size:,} nodes: it was "
                     "changed since write_graph wrote it; write it again, and make a new RemoteIndex."
                 )
-            if held is None or held.text is None:
+            if peer is None or peer.text is None:
                 self.nodes[node.position], self.rows[node.id] = node, node.position
         self._check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
         _check_edges(page.edges)
-        wanted = [name for edge in page.edges for name in (edge.source, edge.target)] + [found.id for found in page.titled]
-        lost = next((name for name in wanted if name not in self.rows), None)
-        if lost is not None:
+        names = [name for edge in page.edges for name in (edge.source, edge.target)] + [match.id for match in page.titled]
+        end = next((name for name in names if name not in self.rows), None)
+        if end is not None:
             raise DatabaseError(
-                f"The graph store gave an edge or a title of node {shown(lost)}, and not the node; expected the nodes of all edges "
+                f"The graph store gave an edge or a title of node {shown(end)}, and not the node; expected the nodes of all edges "
                 "and titles in the same page."
             )
         for title, name in page.titled:
             self.titled.setdefault(title, []).append(self.rows[name])
 
-    def _check_gone(self, asked: Mapping[str, Iterable[Any]]) -> None:
-        read = {node.id for node in self.nodes.values() if node.text is not None} if asked["texts"] or asked["expand"] else set()
-        gone = sorted({*asked["texts"], *asked["expand"]} - read)
-        gone += sorted(f"at position {place}" for place in asked["positions"] if place not in self.nodes)
-        if gone:
+    def _check_gone(self, arguments: Mapping[str, Iterable[Any]]) -> None:
+        ids = (
+            {node.id for node in self.nodes.values() if node.text is not None}
+            if arguments["texts"] or arguments["expand"]
+            else set()
+        )
+        missing = sorted({*arguments["texts"], *arguments["expand"]} - ids)
+        missing += sorted(f"at position {place}" for place in arguments["positions"] if place not in self.nodes)
+        if missing:
             raise UnknownNodeError(
-                f"The database has no node {shown(gone[0])} any more; it was changed during the call, or since the signals "
+                f"The database has no node {shown(missing[0])} any more; it was changed during the call, or since the signals "
                 "were made of its nodes."
             )
 
@@ -269,68 +273,68 @@ class FetchedGraph:
                 "at a time (batch_size), a smaller budget, a filter that more nodes pass."
             )
 
-    def _join(self, expanded: set[int], edges: Iterable[StoredEdge]) -> None:
+    def _join(self, rows: set[int], edges: Iterable[StoredEdge]) -> None:
         """Keep the edges of nodes."""
-        links: dict[int, dict[StoredEdge, int]] = {row: {} for row in expanded}
+        links: dict[int, dict[StoredEdge, int]] = {row: {} for row in rows}
         for edge in edges:
             source, target = self.rows[edge.source], self.rows[edge.target]
             self.relations.setdefault(edge.relation, len(self.relations))
-            for row, other in ((source, target), (target, source)):
+            for row, neighbor in ((source, target), (target, source)):
                 if row in links:
-                    links[row][edge] = other
-        for row, others in links.items():
+                    links[row][edge] = neighbor
+        for row, neighbors in links.items():
             largest, sums = dict[int, float](), dict[int, float]()
-            for edge, other in others.items():
-                if other != row:
-                    largest[other] = max(edge.weight, largest.get(other, 0.0))
-                    sums[other] = sums.get(other, 0.0) + edge.weight
+            for edge, neighbor in neighbors.items():
+                if neighbor != row:
+                    largest[neighbor] = max(edge.weight, largest.get(neighbor, 0.0))
+                    sums[neighbor] = sums.get(neighbor, 0.0) + edge.weight
             node, near = self.nodes[row], sorted(largest)
             if len(near) != node.degree:
                 raise DatabaseError(
                     f"Node {shown(node.id)} has {len(near)} neighbours, and its property says {node.degree}: the graph was changed "
                     "since write_graph wrote it; write it again."
                 )
-            weights = np.array([largest[other] for other in near], np.float32)
-            added = np.array([sums[other] for other in near], np.float64)
-            parallel = np.array(sorted(others.values()), np.int64)
-            self.near[row] = _Near(np.array(near, np.int64), weights, added, parallel, list(others))
-        self.edges.update((edge.position, edge) for others in links.values() for edge in others)
+            weights = np.array([largest[neighbor] for neighbor in near], np.float32)
+            totals = np.array([sums[neighbor] for neighbor in near], np.float64)
+            parallel = np.array(sorted(neighbors.values()), np.int64)
+            self.near[row] = _Near(np.array(near, np.int64), weights, totals, parallel, list(neighbors))
+        self.edges.update((edge.position, edge) for neighbors in links.values() for edge in neighbors)
         self._check_size(len(self.edges))
 
     def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[str, float]]]]) -> set[str]:
         """Make the searches of an engine that are wanted; return the ids that they found."""
-        wanted, ids = self.searches[engine], set[str]()
-        if not wanted:
+        searches, ids = self.searches[engine], set[str]()
+        if not searches:
             return ids
-        reach = max(reach for _, reach in wanted.values())
-        results = self._ask(engine, search, [asked for asked, _ in wanted.values()], reach)
-        if len(results) != len(wanted):
-            raise DatabaseError(f"The {engine} gave {len(results)} results for {len(wanted)} searches; expected one each.")
-        for key, result in zip(wanted, results, strict=True):
+        reach = max(reach for _, reach in searches.values())
+        results = self._ask(engine, search, [query for query, _ in searches.values()], reach)
+        if len(results) != len(searches):
+            raise DatabaseError(f"The {engine} gave {len(results)} results for {len(searches)} searches; expected one each.")
+        for key, result in zip(searches, results, strict=True):
             # Of a store that repeats ids without end, deeper searches find nothing else.
             self._check_size(len(result))
-            found = dict[str, float]()
+            scores = dict[str, float]()
             for name, score in result:
-                found.setdefault(name, score)
-            self.found[key] = StoreResults([*found.items()], reach, len(result) < reach)
-            if self.members is not None and not self.members.issuperset(found):
+                scores.setdefault(name, score)
+            self.found[key] = StoreResults([*scores.items()], reach, len(result) < reach)
+            if self.members is not None and not self.members.issuperset(scores):
                 raise InvalidArgumentError(
                     f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
                     "to them. Use a store that does."
                 )
             if engine == VECTORS and len(result) < min(reach, self.size):
                 self.short = (len(result), reach)
-            ids |= found.keys()
+            ids |= scores.keys()
         return ids
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by vectors, with their cosines if the store gives them."""
         assert self.store is not None
-        what, asked = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
+        subject, asked = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
         if self.comparing is None:
-            results = listed(what, self.store.search(asked, k), "lists of ids")
-            return [[(str(name), 0.0) for name in listed(f"A{what[3:]}", result, "ids")] for result in results]
-        compared = listed(what, self.comparing.nearest(asked, k), "lists of ids and cosines")
+            results = listed(subject, self.store.search(asked, k), "lists of ids")
+            return [[(str(name), 0.0) for name in listed(f"A{subject[3:]}", result, "ids")] for result in results]
+        compared = listed(subject, self.comparing.nearest(asked, k), "lists of ids and cosines")
         told = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
         for vector, result in zip(asked, told, strict=False):
             self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
@@ -345,20 +349,20 @@ class FetchedGraph:
     def _compare(self, pairs: Mapping[str, set[str]]) -> bool:
         """Fetch the scores of nodes, by their ids, by the terms of texts; return whether any were missing."""
         missing = {text: sorted(ids - self.compared.get(text, set())) for text, ids in pairs.items()}
-        asked = [(text, ids) for text, ids in missing.items() if ids]
-        if not asked:
+        requests = [(text, ids) for text, ids in missing.items() if ids]
+        if not requests:
             return False
         assert self.words is not None
-        found = self._ask(WORDS, self.words.term_scores, asked)
-        results = [list(terms) for terms in listed("The scores of the word store", found, "lists of scores by id")]
-        if len(results) != len(asked):
-            raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(asked)}.")
-        for (text, ids), terms in zip(asked, results, strict=True):
-            held = self.terms.setdefault(text, [{} for _ in terms])
-            if len(held) != len(terms):
-                raise DatabaseError(f"The word store gave scores of {len(terms)} terms of a text, and of {len(held)} before.")
-            for known, scores in zip(held, terms, strict=True):
-                known.update(scores)
+        answer = self._ask(WORDS, self.words.term_scores, requests)
+        results = [list(terms) for terms in listed("The scores of the word store", answer, "lists of scores by id")]
+        if len(results) != len(requests):
+            raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(requests)}.")
+        for (text, ids), terms in zip(requests, results, strict=True):
+            columns = self.terms.setdefault(text, [{} for _ in terms])
+            if len(columns) != len(terms):
+                raise DatabaseError(f"The word store gave scores of {len(terms)} terms of a text, and of {len(columns)} before.")
+            for column, scores in zip(columns, terms, strict=True):
+                column.update(scores)
             self.compared.setdefault(text, set()).update(ids)
         return True
 
@@ -366,23 +370,23 @@ class FetchedGraph:
         """Return the scores of nodes by the terms of a text, fetched if missing: float32, shape [n, T]."""
         names = [self.nodes[row].id for row in rows]
         self._compare({text: set(names)})
-        held = self.terms.get(text, [])
+        terms = self.terms.get(text, [])
         place = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        found = np.zeros((len(place), len(held)), np.float32)
-        for column, scores in enumerate(held):
+        table = np.zeros((len(place), len(terms)), np.float32)
+        for column, scores in enumerate(terms):
             # Most nodes have few of the terms.
-            having = [name for name in scores if name in place]
-            found[[place[name] for name in having], column] = [scores[name] for name in having]
-        return found[[place[name] for name in names]]
+            ids = [name for name in scores if name in place]
+            table[[place[name] for name in ids], column] = [scores[name] for name in ids]
+        return table[[place[name] for name in names]]
 
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
         names = [self.nodes[row].id for row in rows]
-        found = self._ask(VECTORS, self.store.vectors, names)
-        if not isinstance(found, Mapping):
-            raise DatabaseError(f"The vector store gave {shown(found)} as vectors; expected a mapping of ids to vectors.")
+        answer = self._ask(VECTORS, self.store.vectors, names)
+        if not isinstance(answer, Mapping):
+            raise DatabaseError(f"The vector store gave {shown(answer)} as vectors; expected a mapping of ids to vectors.")
         try:
-            table = {name: np.asarray(vector, np.float32) for name in names if (vector := found.get(name)) is not None}
+            table = {name: np.asarray(vector, np.float32) for name in names if (vector := answer.get(name)) is not None}
         except (TypeError, ValueError, OverflowError) as error:
             raise DatabaseError(f"A vector of the store cannot be read as a row of numbers: {error}.") from error
         for name in names:
@@ -395,10 +399,10 @@ class FetchedGraph:
                     f"The vectors of the store differ in width; expected {width} for all, got the shape {list(table[name].shape)} "
                     f"for node {shown(name)}."
                 )
-        stacked = np.stack([table[name] for name in names])
-        if not (whole := stacked.any(1)).all():
-            raise _without_vector(names[int(np.argmin(whole))])
-        vectors = check_vectors(stacked, len(names), width, "vectors of the store")
+        matrix = np.stack([table[name] for name in names])
+        if not (mask := matrix.any(1)).all():
+            raise _without_vector(names[int(np.argmin(mask))])
+        vectors = check_vectors(matrix, len(names), width, "vectors of the store")
         self.places.update(zip(rows, range(len(self.places), len(self.places) + len(rows)), strict=True))
         self.table = torch.cat([self.table.view(-1, width), torch.nn.functional.normalize(vectors)])
         self.dimension = width
@@ -455,13 +459,13 @@ class FetchedGraph:
 
         The second result has the positions of these edges: int64, shape [M].
         """
-        held = [self.nodes[row] for row in rows]
-        nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in held]
-        graph, inside = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in held}
+        stored_nodes = [self.nodes[row] for row in rows]
+        nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in stored_nodes]
+        graph, ids = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in stored_nodes}
         near = {edge for row in rows if row in self.near for edge in self.near[row].edges}
-        edges = sorted(edge for edge in near if edge.source in inside and edge.target in inside)
-        made = [Edge(e.source, e.target, e.relation, float(e.weight), e.text) for e in edges]
-        graph._set_rows(graph._rows_of(made, self.relations), list(self.relations))
+        edges = sorted(edge for edge in near if edge.source in ids and edge.target in ids)
+        graph_edges = [Edge(e.source, e.target, e.relation, float(e.weight), e.text) for e in edges]
+        graph._set_rows(graph._rows_of(graph_edges, self.relations), list(self.relations))
         return graph, np.array([edge.position for edge in edges], np.int64)
 
     def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
@@ -486,8 +490,8 @@ class FetchedGraph:
         trips += f", {self.trips[WORDS]} to the word store" if self.words is not None else ""
         short = ""
         if self.short is not None:
-            given, asked = self.short
-            short = f"; the vector store gave {given:,} of {asked:,} results, and the graph has {self.size:,} nodes: it lacks "
+            count, limit = self.short
+            short = f"; the vector store gave {count:,} of {limit:,} results, and the graph has {self.size:,} nodes: it lacks "
             short += "some, or limits its results, so that hits may be missing"
         return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}{short}"
 
@@ -522,14 +526,14 @@ def _check_edges(edges: Iterable[StoredEdge]) -> None:
             )
 
 
-def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) -> T:
+def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Return the result of a call to an engine; DatabaseError if it fails.
 
     >>> asked_of("graph store", sorted, [2, 1], reverse=True)
     [2, 1]
     """
     try:
-        return ask(*arguments, **named)
+        return ask(*arguments, **options)
     except GraphRetrieverError:
         raise
     except Exception as error:
@@ -556,8 +560,8 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
     # A thread that can be left behind: clients of stores have their own deadlines, or none. It has the limits of the caller.
     thread = threading.Thread(target=copy_context().run, args=(run,), name="graph-retrievers-store", daemon=True)
     thread.start()
-    left = seconds_left()
-    thread.join(seconds if left is None else min(seconds, left))
+    remaining = seconds_left()
+    thread.join(seconds if remaining is None else min(seconds, remaining))
     if "error" in answer:
         raise answer["error"]
     if "value" not in answer:

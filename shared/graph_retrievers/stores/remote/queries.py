@@ -41,8 +41,8 @@ class StoredQueries(Batch):
 
         Arguments are as for :meth:`graph_retrievers.search.queries.Queries.of`; filters are those of the backend.
         """
-        given = compared_vectors(index, vectors, len(texts))
-        return cls(index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), given=given, pages=index.pages())
+        query_vectors = compared_vectors(index, vectors, len(texts))
+        return cls(index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), given=query_vectors, pages=index.pages())
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them; missing ones are fetched."""

@@ -159,20 +159,22 @@ class RemoteRetriever(Retriever):
 
     def _listed(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
-        wanted = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
+        conditions = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
         types = self._types_of(self.index, call)
-        wanted += [READABLE] if types is None else [READABLE, types]
-        backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": wanted}})
+        conditions += [READABLE] if types is None else [READABLE, types]
+        backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": conditions}})
         (question,) = backend.questions()
         # Of one document there may be any number.
-        most = call.k if self.per_source is None else self.index.limits.nodes
-        rows = first_positions(self.index.store, {"$and": wanted}, most, question.returned, question.size)
+        limit = call.k if self.per_source is None else self.index.limits.nodes
+        rows = first_positions(self.index.store, {"$and": conditions}, limit, question.returned, question.size)
         backend.pages.know(rows.tolist())
-        found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+        candidates = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
         if self.per_source is not None:
-            (found,) = run(backend, [per_source(question, found, self.per_source, self.source_field)], backend.queries.trace)
-        graph, parts = backend.part([found.top(call.k)])
-        notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)), backend.pages.note())
+            (candidates,) = run(
+                backend, [per_source(question, candidates, self.per_source, self.source_field)], backend.queries.trace
+            )
+        graph, parts = backend.part([candidates.top(call.k)])
+        notes = (LISTED, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)), backend.pages.note())
         return to_hits(parts, graph, trace=Trace(backend.queries.trace), notes=[notes])[0]
 
     def _answered(self, call: Call) -> list[Hits]:
@@ -198,9 +200,9 @@ class RemoteRetriever(Retriever):
         names = list(name_types(index.facts))
         if not names or ("filter" in call.filters and _holds(index, call.filters["filter"], {"$type": {"$in": names}})):
             return None
-        others = {"$type": {"$nin": names}}
+        condition = {"$type": {"$nin": names}}
         # A scope may have only such nodes.
-        return None if index.is_scope and not _holds(index, others) else others
+        return None if index.is_scope and not _holds(index, condition) else condition
 
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
         types = self._types_of(index, call)
@@ -209,9 +211,9 @@ class RemoteRetriever(Retriever):
         try:
             return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
-            asked = ", ".join(sorted(backend.asked))
-            why = f"it reads {error} (asked: {asked}). {_IN_MEMORY}"
-            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}") from error
+            names = ", ".join(sorted(backend.asked))
+            reason = f"it reads {error} (asked: {names}). {_IN_MEMORY}"
+            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
 
 
 def _holds(index: RemoteIndex, *conditions: Any) -> bool:
@@ -247,8 +249,8 @@ def _check_filters(call: Call, graph: GraphStore) -> None:
         if name != "scope" and scope is not None and isinstance(graph, ScopedGraphStore):
             graph, scope = graph.within(scope), None  # type: ignore[arg-type]
         if not isinstance(condition, Mapping):
-            why = "which a graph in a database does not take here: expected a mapping"
-            raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
+            reason = "which a graph in a database does not take here: expected a mapping"
+            raise InvalidArgumentError(f"{name} is {shown(condition)}, {reason}.")
         if isinstance(graph, CheckingGraphStore):
             graph.check_filter(condition)
 
@@ -257,27 +259,27 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     """Return the hits of a batch of questions: what the retriever does on an index, on what the backend answers."""
     questions = backend.questions()
     trace, name = backend.queries.trace, retriever.operator.name
-    found = run(backend, [_answer(retriever, question) for question in questions], trace, name)
-    alike = retriever.similarities(questions, found)
-    graph, parts = backend.part(found)
+    candidates = run(backend, [_answer(retriever, question) for question in questions], trace, name)
+    similarities = retriever.similarities(questions, candidates)
+    graph, parts = backend.part(candidates)
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
     passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
     places = {row: place for place, row in enumerate(rows.tolist())}
-    near = {(query, places[row]): value for (query, row), value in alike.items()}
+    near = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
     return to_hits(parts, graph, passing, None, retriever.reason, Later(lambda: near), Trace(trace), notes)
 
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
     """Return what becomes hits: the filter applied, cut to k, filled up."""
-    found = yield from retriever.found(question)
-    return (yield from retriever.answer(question, found))
+    candidates = yield from retriever.found(question)
+    return (yield from retriever.answer(question, candidates))
 
 
 def _parts(operator: Operator) -> Iterator[Operator]:
     """Yield the operators that run, compositions after what is in them; a fusion leaves out lists of weight 0."""
     if isinstance(operator, Composite):
-        used = [part for part, *_ in operator.used()] if isinstance(operator, ReciprocalRankFusion) else operator.operators
-        for part in used:
+        parts = [part for part, *_ in operator.used()] if isinstance(operator, ReciprocalRankFusion) else operator.operators
+        for part in parts:
             yield from _parts(part)
     yield operator

@@ -58,9 +58,9 @@ class GraphOfScope:
         size, page = self.graph.sample(count)
         return size, self._placed(page)
 
-    def read(self, *, positions: Collection[int] = (), limit: int, **asked: Collection[str]) -> FetchedRows:
+    def read(self, *, positions: Collection[int] = (), limit: int, **options: Collection[str]) -> FetchedRows:
         """Return the result of the graph store, which uses the positions in the whole graph."""
-        return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **asked))
+        return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **options))
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return the node types of the scope, and the relations between them there."""
@@ -79,36 +79,36 @@ class GraphOfScope:
         return node._replace(position=row)
 
 
-def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, most: int) -> GraphOfScope:
-    """Return the part of a graph of `size` nodes that passes a filter; one round trip reads its ids, of at most `most` nodes."""
+def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, limit: int) -> GraphOfScope:
+    """Return the part of a graph of `size` nodes that passes a filter; one round trip reads its ids, of at most `limit` nodes."""
     if not isinstance(graph, ScopedGraphStore):
         raise InvalidArgumentError(
             f"{type(graph).__name__} cannot be asked in a scope; give it the methods within(scope) and positions(limit) of "
             "ScopedGraphStore."
         )
     part: Any = graph.within(scope)
-    positions = asked_of("graph store", part.positions, most)
+    positions = asked_of("graph store", part.positions, limit)
     if not positions:
         raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
-    if len(positions) > most:
+    if len(positions) > limit:
         raise InvalidArgumentError(
-            f"The scope has more than max_nodes={most} nodes; their ids are held here and go with each search of vectors. Raise "
+            f"The scope has more than max_nodes={limit} nodes; their ids are held here and go with each search of vectors. Raise "
             "it, or give so large a part a database of its own."
         )
     places = set(positions.values())
-    wrong = next((place for place in places if not isinstance(place, int) or not 0 <= place < size), None)
-    if wrong is not None or len(places) < len(positions):
+    value = next((place for place in places if not isinstance(place, int) or not 0 <= place < size), None)
+    if value is not None or len(places) < len(positions):
         raise DatabaseError(
-            f"The nodes of the scope have positions that are not distinct numbers below {size} (such as {shown(wrong)}); write the "
+            f"The nodes of the scope have positions that are not distinct numbers below {size} (such as {shown(value)}); write the "
             "graph with write_graph, which gives them, and make a new RemoteIndex."
         )
     return GraphOfScope(part, positions)
 
 
 def first_positions(
-    graph: GraphStore, condition: Mapping[str, Any], most: int, passes: Callable[[np.ndarray], np.ndarray], size: int
+    graph: GraphStore, condition: Mapping[str, Any], limit: int, passes: Callable[[np.ndarray], np.ndarray], size: int
 ) -> np.ndarray:
-    """Return the positions of the first `most` nodes that pass a filter, ascending: int64, shape [n].
+    """Return the positions of the first `limit` nodes that pass a filter, ascending: int64, shape [n].
 
     The store evaluates the filter, in one round trip. From one that cannot, the nodes of a graph of `size` nodes are read in order,
     and `passes` says which of the positions, shape [m], do: bool, shape [m].
@@ -116,13 +116,13 @@ def first_positions(
     if isinstance(graph, ScopedGraphStore):
         part: Any = graph.within(condition)
         # It gives one more than the limit.
-        positions = asked_of("graph store", part.positions, most - 1)
-        return np.array(sorted(positions.values())[:most], np.int64)
-    found, start, step = np.zeros(0, np.int64), 0, _AT_A_TIME
-    while len(found) < most and start < size:
+        positions = asked_of("graph store", part.positions, limit - 1)
+        return np.array(sorted(positions.values())[:limit], np.int64)
+    results, start, step = np.zeros(0, np.int64), 0, _AT_A_TIME
+    while len(results) < limit and start < size:
         rows = np.arange(start, min(start + step, size))
-        found, start, step = np.append(found, rows[passes(rows)]), start + step, _MORE * step
-    return found[:most]
+        results, start, step = np.append(results, rows[passes(rows)]), start + step, _MORE * step
+    return results[:limit]
 
 
 def store_of_scope(store: _Store, kind: type[ScopedVectorStore | ScopedWordStore], ids: Collection[str]) -> _Store:

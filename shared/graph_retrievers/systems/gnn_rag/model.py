@@ -139,12 +139,12 @@ class AnswerNetwork(nn.Module):
             p = topics / topics.sum()
             for relate, gather in zip(self.relate, self.gather, strict=True):
                 # Edges of one relation bring the same message, each times the p of its other end.
-                along, against, related = summed(targets, p[sources]), summed(sources, p[targets]), relate(relations)
-                read = [h]
+                along, against, projections = summed(targets, p[sources]), summed(sources, p[targets]), relate(relations)
+                parts = [h]
                 for instruction in instructions:
-                    message = (related * instruction).relu()
-                    read += [along @ message[:, 0], against @ message[:, 1]]
-                h = gather(self.drop(torch.cat(read, 1))).relu()
+                    message = (projections * instruction).relu()
+                    parts += [along @ message[:, 0], against @ message[:, 1]]
+                h = gather(self.drop(torch.cat(parts, 1))).relu()
                 scores = self.score(self.drop(h)).squeeze(1)
                 p = scores.softmax(0)
         return scores
@@ -153,16 +153,16 @@ class AnswerNetwork(nn.Module):
         return self.read(vectors * self.dimension**0.5)  # type: ignore[no-any-return]
 
     def _instructions(self, question: Tensor) -> list[Tensor]:
-        asked, found = self._read(question), [torch.zeros_like(self.score.weight[0])]
+        query, instructions = self._read(question), [torch.zeros_like(self.score.weight[0])]
         for layer in self.asked:
-            own, before = layer(self.drop(asked)), found[-1]
-            found.append(self.instruct(self.drop(torch.cat([before, own, own - before, own * before]))))
-        return found[1:]
+            part, before = layer(self.drop(query)), instructions[-1]
+            instructions.append(self.instruct(self.drop(torch.cat([before, part, part - before, part * before]))))
+        return instructions[1:]
 
     def _reset(self, instructions: list[Tensor], topics: Tensor) -> list[Tensor]:
-        changed = []
-        for own, change, gate in zip(instructions, self.change, self.gate, strict=True):
-            read = torch.cat([own, topics, own - topics])
-            open_ = gate(read).sigmoid()
-            changed.append(open_ * change(read) + (1 - open_) * own)
-        return changed
+        results = []
+        for instruction, change, gate in zip(instructions, self.change, self.gate, strict=True):
+            inputs = torch.cat([instruction, topics, instruction - topics])
+            open_ = gate(inputs).sigmoid()
+            results.append(open_ * change(inputs) + (1 - open_) * instruction)
+        return results

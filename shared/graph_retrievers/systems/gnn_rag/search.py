@@ -83,16 +83,16 @@ class AnswerSearch(SubgraphSearch):
         super().__init__(network, hops=hops, candidates=candidates)
         self.mass = fraction("mass", mass)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the answers, the nodes on the paths to them, and the other nodes found before."""
-        around = yield from self.around(question, found)
+        around = yield from self.around(question, candidates)
         if around.topics.all():
-            return found
+            return candidates
         scores = yield Similarity(around.nodes) if self.network is None else AnswerScores(self, around)
         answers = self._answers(around, scores, question.returned(around.nodes))
-        others = np.flatnonzero(_on_paths(around, answers))
-        by = np.append(answers, others[order(scores[others])])
-        return found_by(self.name, found, around.nodes[by], scores[by], around.parents[by]).followed_by(found)
+        path_places = np.flatnonzero(_on_paths(around, answers))
+        by = np.append(answers, path_places[order(scores[path_places])])
+        return found_by(self.name, candidates, around.nodes[by], scores[by], around.parents[by]).followed_by(candidates)
 
     def _answers(self, around: Subgraph, scores: np.ndarray, returned: np.ndarray) -> np.ndarray:
         """Return the places of the answers, best first."""
@@ -100,10 +100,10 @@ class AnswerSearch(SubgraphSearch):
         places = places[order(scores[places])]
         if self.network is None:
             return places
-        own = scores[places]
+        probabilities = scores[places]
         # The sum before a node; sums that differ only by rounding are equal.
-        before = np.cumsum(own) - own
-        return places[(before <= self.mass * (1 + 1e-6)) & (own >= (1 - self.mass) / self.candidates)]
+        before = np.cumsum(probabilities) - probabilities
+        return places[(before <= self.mass * (1 + 1e-6)) & (probabilities >= (1 - self.mass) / self.candidates)]
 
     def relations_read(self, index: Any, names: Sequence[str]) -> Tensor:
         """Return the vectors of R relations along and against their direction, of unit length: Tensor, shape [R, 2, d], float32."""
@@ -116,14 +116,14 @@ class AnswerSearch(SubgraphSearch):
 
 def _on_paths(around: Subgraph, answers: np.ndarray) -> np.ndarray:
     """Return which nodes are on the paths to the answers, at some places, without being one: bool, shape [n]."""
-    kept, front = np.isin(np.arange(len(around.nodes)), answers), answers
+    mask, front = np.isin(np.arange(len(around.nodes)), answers), answers
     while len(front):
         parents = around.parents[front]
         front = np.searchsorted(around.nodes, np.unique(parents[parents >= 0]))
-        front = front[~kept[front]]
-        kept[front] = True
-    kept[answers] = False
-    return kept
+        front = front[~mask[front]]
+        mask[front] = True
+    mask[answers] = False
+    return mask
 
 
 def edges_read(around: Subgraph, names: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,22 +144,22 @@ class AnswerScores(Request):
 
     @classmethod
     @torch.inference_mode()
-    def together(cls, backend: Any, asked: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
         """Return probabilities, one subgraph at a time; the relations of all are embedded together."""
-        operator, queries, parts = asked[0][1].operator, backend.queries, [request.around for _, request in asked]
+        operator, queries, parts = requests[0][1].operator, backend.queries, [request.around for _, request in requests]
         device = queries.index.device
         names = sorted({name for around in parts for name in around.relations})
         vectors, questions = operator.relations_read(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
         for width in (questions.shape[1], vectors.shape[2]):
             network = operator.ready(device, width)
         # Only the relations of each question, so that others in the batch change nothing.
-        own = [sorted(set(around.relations)) for around in parts]
-        kinds = sent([torch.tensor([names.index(name) for name in each], dtype=torch.int64) for each in own], device)
+        lists = [sorted(set(around.relations)) for around in parts]
+        kinds = sent([torch.tensor([names.index(name) for name in part], dtype=torch.int64) for part in lists], device)
         host = torch.device("cpu")
-        read = [edges_read(around, each, host) for around, each in zip(parts, own, strict=True)]
-        told = zip(asked, kinds, *(sent(column, device) for column in zip(*read, strict=True)), strict=True)
-        logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in told]
+        tables = [edges_read(around, part, host) for around, part in zip(parts, lists, strict=True)]
+        inputs = zip(requests, kinds, *(sent(column, device) for column in zip(*tables, strict=True)), strict=True)
+        logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in inputs]
         # One answer of the device to wait for.
-        found = torch.cat(logits).cpu()
-        check_scores(found, "The network of GNN-RAG")
-        return [scores.softmax(0).double().numpy() for scores in found.split([len(around.nodes) for around in parts])]
+        outputs = torch.cat(logits).cpu()
+        check_scores(outputs, "The network of GNN-RAG")
+        return [scores.softmax(0).double().numpy() for scores in outputs.split([len(around.nodes) for around in parts])]

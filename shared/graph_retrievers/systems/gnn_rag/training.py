@@ -52,8 +52,8 @@ class _Example:
         """Return whether the best node that is no topic is relevant, and the recall among the best k, of what k can hold."""
         places = np.flatnonzero(~self.around.topics)
         places = places[best(self.logits(network).softmax(0).double().cpu().numpy()[places], k)]
-        found = [int(node) in self.gold for node in self.around.nodes[places]]
-        return float(sum(found[:1])), sum(found) / min(k, len(self.gold))
+        hits = [int(node) in self.gold for node in self.around.nodes[places]]
+        return float(sum(hits[:1])), sum(hits) / min(k, len(self.gold))
 
 
 def fit_answer_network(
@@ -81,9 +81,9 @@ def fit_answer_network(
     """
     measures = ["hit@1", f"recall@{positive('k', k)}"]
 
-    def quality(held: list[_Example]) -> dict[str, float]:
-        found = zip(*(example.hit_and_recall(search.network, k) for example in held), strict=True)
-        return {name: sum(values) / len(held) for name, values in zip(measures, found, strict=True)}
+    def quality(examples: list[_Example]) -> dict[str, float]:
+        columns = zip(*(example.hit_and_recall(search.network, k) for example in examples), strict=True)
+        return {name: sum(values) / len(examples) for name, values in zip(measures, columns, strict=True)}
 
     options = {"learning_rate": 5e-4, "clip": 1.0, "patience": 20, "epochs": 100, "description": "fit gnn-rag", **options}
     about = {"measures": measures, "batch_size": batch_size}
@@ -101,11 +101,11 @@ def _read(
         _Example(
             query,
             relations,
-            torch.tensor([place[name] for name in own], dtype=torch.int64, device=index.device),
-            edges_read(around, own, index.device),
+            torch.tensor([place[name] for name in part], dtype=torch.int64, device=index.device),
+            edges_read(around, part, index.device),
             around,
             torch.from_numpy(np.isin(around.nodes, example.gold)).to(index.device),
             frozenset(example.gold),
         )
-        for query, around, own, example in zip(queries, subgraphs, names, examples, strict=True)
+        for query, around, part, example in zip(queries, subgraphs, names, examples, strict=True)
     ]

@@ -36,8 +36,8 @@ def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
         else:
             rows.append(len(concepts))
             concepts.append(concept)
-    moved = ((rows[source], role, rows[target]) for source, role, target in document.relations)
-    return MeaningGraph(tuple(concepts), (*question.relations, *moved))
+    relations = ((rows[source], role, rows[target]) for source, role, target in document.relations)
+    return MeaningGraph(tuple(concepts), (*question.relations, *relations))
 
 
 def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
@@ -75,13 +75,13 @@ def _parents(graph: MeaningGraph, root: str) -> dict[int, int]:
     start = graph.concepts.index(root)
     parents, front = {start: -1}, [start]
     while front:
-        reached: dict[int, int] = {}
+        layer: dict[int, int] = {}
         for source in sorted(front):
             for target in after.get(source, ()):
                 if target not in parents:
-                    reached.setdefault(target, source)
-        parents |= reached
-        front = list(reached)
+                    layer.setdefault(target, source)
+        parents |= layer
+        front = list(layer)
     return parents
 
 

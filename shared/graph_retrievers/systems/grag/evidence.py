@@ -123,14 +123,14 @@ class DocumentSet:
 
         A concept counts half as much for each other concept on its path that is not in the question.
         """
-        table, asked = torch.zeros_like(self._held), self._asked.tolist()
+        table, mask = torch.zeros_like(self._held), self._asked.tolist()
         for row, graph in enumerate(self.graphs):
             for path in maximal_paths(graph):
                 new = 0
                 for node in path:
                     column = self._columns.get(graph.concepts[node])
                     if column is not None:
-                        new += int(not asked[column])
+                        new += int(not mask[column])
                         table[row, column] = 0.5 ** max(new - 1, 0)
         return (self._leads @ table.T).fill_diagonal_(0)
 
@@ -140,14 +140,14 @@ class DocumentSet:
         `names` are those of :data:`~graph_retrievers.systems.grag.model.EVIDENCE`; `similarity`, shape [n], has the cosines of
         question and document, `ranks`, shape [n], those by the scores of the retriever.
         """
-        made = {
+        measures = {
             # Three times, as the cosines of one question's documents lie closer together than the shares do.
             "similarity": lambda: 3 * similarity,
             "rank": lambda: -ranks.log(),
             "coverage": lambda: self.coverage,
             "lead": lambda: self.lead,
         }
-        return torch.stack([made[name]().float().cpu() for name in names], -1)
+        return torch.stack([measures[name]().float().cpu() for name in names], -1)
 
     def pair_evidence(self, names: Sequence[str], links: Tensor | None = None) -> Tensor:
         """Return the evidence on each two documents: Tensor, shape [n, n, len(names)], the receiver of a message first.
@@ -156,7 +156,7 @@ class DocumentSet:
         normalised by row, then by column. Leads and paths are squared, so that a document with all concepts of a subject counts
         more than many documents with one word of it. Each row of these and of the links is divided by its sum.
         """
-        made = {
+        measures = {
             "concepts": lambda: normalized(self.shared)[..., 0],
             "relations": lambda: normalized(self.shared)[..., 1],
             "leads-in": lambda: _rows(self.mentions**2),
@@ -167,7 +167,7 @@ class DocumentSet:
         }
         if not names:
             return torch.zeros(len(self.documents), len(self.documents), 0)
-        return torch.stack([made[name]() for name in names], -1)
+        return torch.stack([measures[name]() for name in names], -1)
 
 
 def _rows(values: Tensor) -> Tensor:

@@ -146,21 +146,21 @@ class DocumentGraphNetwork(nn.Module):
         -------
         Tensor, shape [n]
         """
-        linked = (edges != 0).any(-1)
+        mask = (edges != 0).any(-1)
         for number, conv in enumerate(self.convs):
             if number:
                 x = nn.functional.dropout(torch.relu(x), self.dropout, self.training)
                 if self.layer != "none":
-                    near = torch.einsum("vu,uwl->vwl", linked.to(edges.dtype), edges)
-                    heard = near / linked.sum(1).clamp(min=1).view(-1, 1, 1)
-                    edges = torch.relu(self.edge_convs[number - 1](edges, [heard])) * linked.unsqueeze(-1)
+                    near = torch.einsum("vu,uwl->vwl", mask.to(edges.dtype), edges)
+                    heard = near / mask.sum(1).clamp(min=1).view(-1, 1, 1)
+                    edges = torch.relu(self.edge_convs[number - 1](edges, [heard])) * mask.unsqueeze(-1)
             weights = edges.sum(-1)
             if self.layer == "none":
                 x = conv(x)
             elif self.layer == "gcn":
-                x = conv(x, [weights @ x / linked.sum(1).clamp(min=1).unsqueeze(-1)])
+                x = conv(x, [weights @ x / mask.sum(1).clamp(min=1).unsqueeze(-1)])
             else:
-                target, source = linked.nonzero().unbind(1)
+                target, source = mask.nonzero().unbind(1)
                 apart = source != target
                 x = conv(x, torch.stack([source, target])[:, apart], weights[target, source][apart])
         return x @ query
@@ -236,9 +236,9 @@ class EvidenceNetwork(nn.Module):
         self.channels = tuple(choice("channel", name, CHANNELS) for name in strings("channels", channels)) if graph else ()
         if not self.evidence:
             raise InvalidArgumentError(f"evidence is empty; choose from {', '.join(EVIDENCE)}.")
-        for name, given in (("evidence", self.evidence), ("channels", self.channels)):
-            if len(set(given)) < len(given):
-                raise InvalidArgumentError(f"{name} must name each once, got {shown(given)}.")
+        for name, values in (("evidence", self.evidence), ("channels", self.channels)):
+            if len(set(values)) < len(values):
+                raise InvalidArgumentError(f"{name} must name each once, got {shown(values)}.")
         with seeded_weights(seed):
             self.first = _Mixing(len(self.evidence), hidden, len(self.channels))
             self.last = _Mixing(hidden, 1, len(self.channels))
@@ -276,10 +276,10 @@ class _Mixing(nn.Module):
         self.heard = nn.ModuleList(nn.Linear(width, out, bias=False) for _ in range(messages))
 
     def forward(self, x: Tensor, messages: list[Tensor]) -> Tensor:
-        made = self.own(x)
+        result = self.own(x)
         for linear, message in zip(self.heard, messages, strict=True):
-            made = made + linear(message)
-        return made
+            result = result + linear(message)
+        return result
 
 
 def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DocumentGraphNetwork | EvidenceNetwork:

@@ -51,18 +51,21 @@ def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequ
     """
     device = next(network.parameters()).device
     if isinstance(network, DocumentGraphNetwork):
-        return [network(*each.on(device).arguments) for each in inputs]
+        return [network(*example.on(device).arguments) for example in inputs]
     columns = [
-        sent([part.flatten(0, -2) for part in column], device) for column in zip(*(each.arguments for each in inputs), strict=True)
+        sent([part.flatten(0, -2) for part in column], device)
+        for column in zip(*(example.arguments for example in inputs), strict=True)
     ]
-    groups, found = dict[int, list[int]](), dict[int, Tensor]()
-    for place, each in enumerate(inputs):
-        groups.setdefault(len(each.connected), []).append(place)
+    groups, scores = dict[int, list[int]](), dict[int, Tensor]()
+    for place, example in enumerate(inputs):
+        groups.setdefault(len(example.connected), []).append(place)
     for places in groups.values():
         shapes = [part.shape for part in inputs[places[0]].arguments]
-        stacked = [torch.stack([c[place] for place in places]).view(len(places), *s) for c, s in zip(columns, shapes, strict=True)]
-        found.update(zip(places, network(*stacked), strict=True))
-    return [found[place] for place in range(len(inputs))]
+        arguments = [
+            torch.stack([c[place] for place in places]).view(len(places), *s) for c, s in zip(columns, shapes, strict=True)
+        ]
+        scores.update(zip(places, network(*arguments), strict=True))
+    return [scores[place] for place in range(len(inputs))]
 
 
 class DocumentGraphRerank(Operator):
@@ -149,11 +152,11 @@ class DocumentGraphRerank(Operator):
         self.depth, self.together = positive("depth", depth), bool(together)
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes, the first `depth` by the network's scores."""
-        head = found.top(self.depth)
+        head = candidates.top(self.depth)
         if not len(head):
-            return found
+            return candidates
         # Section 3.1: the meaning graphs of question and documents, and what they share.
         documents = yield Meanings(self, head.nodes)
         if not documents.question.concepts and not self.together:
@@ -164,7 +167,7 @@ class DocumentGraphRerank(Operator):
         if inputs.unparsed:
             question.notes.append(f"{inputs.unparsed} of the documents could not be parsed and keep their places")
         places = np.flatnonzero(inputs.connected)
-        return replaced(found, places, scores[places]) if len(places) else found
+        return replaced(candidates, places, scores[places]) if len(places) else candidates
 
     def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Algorithm[NetworkInputs]:
         """Return the network's inputs for a question and its documents."""
@@ -185,8 +188,8 @@ class DocumentGraphRerank(Operator):
                 documents.pair_evidence(network.channels, links),
             )
         else:
-            vectors, asked = yield DocumentVectors(network, nodes, documents)
-            arguments = (vectors, normalized(documents.shared, network.normalization), asked)
+            vectors, query = yield DocumentVectors(network, nodes, documents)
+            arguments = (vectors, normalized(documents.shared, network.normalization), query)
         return NetworkInputs(arguments, documents.connected.numpy(), sum(not graph.concepts for graph in documents.documents))
 
 
@@ -200,17 +203,17 @@ class Meanings(Request):
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Meanings]]) -> list[DocumentSet]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Meanings]]) -> list[DocumentSet]:
         """Return answers; all texts are parsed together, each once."""
-        operator, queries, texts = asked[0][1].operator, backend.queries, [backend.queries.texts[b] for b, _ in asked]
-        contents = iter(queries.contents(np.concatenate([request.nodes for _, request in asked])))
-        lists = [[next(contents) for _ in request.nodes] for _, request in asked]
+        operator, queries, texts = requests[0][1].operator, backend.queries, [backend.queries.texts[b] for b, _ in requests]
+        contents = iter(queries.contents(np.concatenate([request.nodes for _, request in requests])))
+        lists = [[next(contents) for _ in request.nodes] for _, request in requests]
         if operator.together:
             lists = [[f"question:{text}{content}" for content in part] for text, part in zip(texts, lists, strict=True)]
-        parsed = iter(operator.parser.parse([*(f"question: {text}" for text in texts), *(each for part in lists for each in part)]))
-        questions = [next(parsed) for _ in texts]
+        graphs = iter(operator.parser.parse([*(f"question: {text}" for text in texts), *(each for part in lists for each in part)]))
+        questions = [next(graphs) for _ in texts]
         return [
-            DocumentSet(question, tuple(next(parsed) for _ in part), operator.together)
+            DocumentSet(question, tuple(next(graphs) for _ in part), operator.together)
             for question, part in zip(questions, lists, strict=True)
         ]
 
@@ -226,20 +229,20 @@ class DocumentVectors(Request):
     documents: DocumentSet
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, DocumentVectors]]) -> list[tuple[Tensor, Tensor]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, DocumentVectors]]) -> list[tuple[Tensor, Tensor]]:
         """Return answers; texts of all questions are embedded together."""
-        network, index = asked[0][1].network, backend.queries.index
-        rows = np.concatenate([request.nodes for _, request in asked])
-        known = getattr(index.dense, "vectors", None)
-        if not network.paths and isinstance(known, Tensor):
-            vectors = known[torch.from_numpy(rows).to(known.device)]
+        network, index = requests[0][1].network, backend.queries.index
+        rows = np.concatenate([request.nodes for _, request in requests])
+        index_vectors = getattr(index.dense, "vectors", None)
+        if not network.paths and isinstance(index_vectors, Tensor):
+            vectors = index_vectors[torch.from_numpy(rows).to(index_vectors.device)]
         elif index.embedding is None:
             raise MissingSignalError("This network of G-RAG embeds texts and the index has no embedding model; pass embedding=.")
         else:
             texts = backend.queries.contents(rows)
             if network.paths:
                 # The paths stand last, so that they are cut first where the text is too long for the model.
-                paths = [path for _, request in asked for path in request.documents.paths]
+                paths = [path for _, request in requests for path in request.documents.paths]
                 texts = [f"{text} {path}".strip() for text, path in zip(texts, paths, strict=True)]
             vectors = embed_texts(index.embedding, texts)
         if vectors.shape[1] != network.dimension:
@@ -247,8 +250,8 @@ class DocumentVectors(Request):
                 f"This network of G-RAG is for vectors of {network.dimension} dimensions, got {vectors.shape[1]}; train it "
                 "with the same embedding model."
             )
-        parts = vectors.split([len(request.nodes) for _, request in asked])
-        return [(part, backend.queries.vectors[b]) for part, (b, _) in zip(parts, asked, strict=True)]
+        parts = vectors.split([len(request.nodes) for _, request in requests])
+        return [(part, backend.queries.vectors[b]) for part, (b, _) in zip(parts, requests, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,17 +266,17 @@ class NetworkScores(Request):
 
     @classmethod
     @torch.inference_mode()
-    def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
         """Return scores."""
         # A network that was trained in the meantime would drop values at random.
-        network = asked[0][1].operator.network.to(backend.queries.index.device).eval()
-        inputs = [request.inputs for _, request in asked]
+        network = requests[0][1].operator.network.to(backend.queries.index.device).eval()
+        inputs = [request.inputs for _, request in requests]
         # On a processor one by one, so that each question has the digits that it has alone.
         parts = [[each] for each in inputs] if backend.queries.index.device.type == "cpu" else [inputs]
-        found = [scores for part in parts for scores in network_scores(network, part)]
+        tensors = [scores for part in parts for scores in network_scores(network, part)]
         # One answer of the device to wait for.
-        scores = np.split(torch.cat(found).cpu().numpy(), np.cumsum([len(part) for part in found])[:-1])
-        for part, (b, _) in zip(scores, asked, strict=True):
+        scores = np.split(torch.cat(tensors).cpu().numpy(), np.cumsum([len(part) for part in tensors])[:-1])
+        for part, (b, _) in zip(scores, requests, strict=True):
             if not np.isfinite(part).all():
                 text = backend.queries.texts[b][:60]
                 raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {text!r}; retrain it.")

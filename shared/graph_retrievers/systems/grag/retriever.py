@@ -142,9 +142,9 @@ class GRAG(CompositeSystem):
         """Raise InvalidArgumentError unless the checkpoint has a network that was trained with some settings."""
         if self.checkpoint is None:
             return refuse_untrained("G-RAG", f"the settings of a network ({shown(dict(settings))})", "fit g-rag --paper")
-        wanted = {"kind": DocumentGraphNetwork.kind, **settings}
-        trained = self._trained[1]["network"]
-        check_trained(trained, wanted, f"{self.checkpoint} was trained with a network of", "fit g-rag")
+        requirements = {"kind": DocumentGraphNetwork.kind, **settings}
+        network = self._trained[1]["network"]
+        check_trained(network, requirements, f"{self.checkpoint} was trained with a network of", "fit g-rag")
 
     @cached_property
     def _first(self) -> System | Operator:
@@ -164,16 +164,16 @@ class GRAG(CompositeSystem):
 
     def _reranker(self, embedding: str | None, device: torch.device | None = None) -> DocumentGraphRerank:
         """Return the operator for vectors of a model, if its name is known, on a device."""
-        made = self._kept.get(device, self._made)
+        reranker = self._kept.get(device, self._made)
         if self.checkpoint is None:
-            return made
+            return reranker
         # An EvidenceNetwork reads similarities, not vectors.
         trained = self._trained[1]["embedding"]
-        if isinstance(made.network, DocumentGraphNetwork) and trained and embedding and trained != embedding:
+        if isinstance(reranker.network, DocumentGraphNetwork) and trained and embedding and trained != embedding:
             raise InvalidArgumentError(
                 f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
             )
-        return made
+        return reranker
 
     def _made(self) -> DocumentGraphRerank:
         if self.checkpoint is None:
@@ -203,8 +203,8 @@ def grag_reranker(
     `embedding` is the name of the model of the vectors, if known. Raises InvalidArgumentError if both a checkpoint and a network
     are given, the checkpoint does not match the parser or the embedding model, or it is not one of G-RAG.
     """
-    for untrained in _untrained(checkpoint, network):
-        _logger.warning("G-RAG: %s.", untrained.note)
+    for part in _untrained(checkpoint, network):
+        _logger.warning("G-RAG: %s.", part.note)
     return GRAG(checkpoint=checkpoint, network=network, parser=parser, depth=depth)._reranker(embedding)
 
 

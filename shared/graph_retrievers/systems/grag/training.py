@@ -73,11 +73,11 @@ def fit_document_graph(
         options = {**options, **_by_steps(steps, evaluate_every, options)}
     measures = ["mrr", f"mhits@{k}"]
     learnt = _prepared(index, train, reranker, first, show_progress)
-    held = _prepared(index, dev, reranker, first, show_progress)
+    dev_examples = _prepared(index, dev, reranker, first, show_progress)
     useful = [example for example in learnt if bool(example[1].any())]
     if not useful:
         raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
-    if not held:
+    if not dev_examples:
         raise InvalidArgumentError("There is no dev question to measure on; G-RAG needs a few to know when to stop.")
     if not any(inputs.unparsed < len(inputs.connected) for inputs, _ in useful):
         raise InvalidArgumentError(f"The parser {reranker.parser.name!r} gave no meaning graph for any document; check the parser.")
@@ -93,12 +93,12 @@ def fit_document_graph(
 
     def mean_loss(batch: list[tuple[NetworkInputs, Tensor]]) -> Tensor:
         scores = network_scores(network, [inputs for inputs, _ in batch])
-        return torch.stack([measure(found, relevant) for found, (_, relevant) in zip(scores, batch, strict=True)]).mean()
+        return torch.stack([measure(part, relevant) for part, (_, relevant) in zip(scores, batch, strict=True)]).mean()
 
     def quality() -> dict[str, float]:
-        scores = network_scores(network, [inputs for inputs, _ in held])
-        found = [_quality(each, relevant, k) for each, (_, relevant) in zip(scores, held, strict=True)]
-        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
+        scores = network_scores(network, [inputs for inputs, _ in dev_examples])
+        results = [_quality(part, relevant, k) for part, (_, relevant) in zip(scores, dev_examples, strict=True)]
+        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*results, strict=True), strict=True)}
 
     options = {"learning_rate": 1.5e-3, "weight_decay": 0.01, "patience": 20, "epochs": 150, "description": "fit g-rag", **options}
     drawn = batches if steps is None else lambda random: islice(endless(random), evaluate_every)
@@ -113,8 +113,8 @@ def _by_steps(steps: int, evaluate_every: int, options: Mapping[str, Any]) -> di
     """Return the epochs of a training of so many steps, one for each evaluation; it does not stop early."""
     if positive("steps", steps) % evaluate_every:
         raise InvalidArgumentError(f"steps is {steps}, which evaluate_every={evaluate_every} does not divide; choose a multiple.")
-    if given := [name for name in ("epochs", "patience") if name in options]:
-        raise InvalidArgumentError(f"Pass either steps= or {given[0]}=; a training of steps ends after these.")
+    if names := [name for name in ("epochs", "patience") if name in options]:
+        raise InvalidArgumentError(f"Pass either steps= or {names[0]}=; a training of steps ends after these.")
     return dict.fromkeys(("epochs", "patience"), steps // evaluate_every)
 
 
@@ -133,16 +133,16 @@ def _prepared(
 ) -> list[tuple[NetworkInputs, Tensor]]:
     """Return what the network reads of each question, and which of its documents are relevant."""
 
-    def gathered(question: Question, found: Candidates) -> Algorithm[tuple[NetworkInputs, np.ndarray] | None]:
-        head = found.top(reranker.depth)
+    def gathered(question: Question, candidates: Candidates) -> Algorithm[tuple[NetworkInputs, np.ndarray] | None]:
+        head = candidates.top(reranker.depth)
         documents = yield Meanings(reranker, head.nodes)
         return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
 
-    made = []
+    results = []
     for part in progress_bar(parts_of(examples), desc="document graphs", unit="batch", disable=not show_progress):
         backend = MemoryBackend(Queries.of(index, [example.text for example in part]))
-        found = run(backend, list(map(gathered, backend.questions(), ranked(first, backend.queries))))
-        for example, read in zip(part, found, strict=True):
-            if read is not None:
-                made.append((read[0].on(index.device), torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
-    return made
+        answers = run(backend, list(map(gathered, backend.questions(), ranked(first, backend.queries))))
+        for example, entry in zip(part, answers, strict=True):
+            if entry is not None:
+                results.append((entry[0].on(index.device), torch.from_numpy(np.isin(entry[1], example.gold)).to(index.device)))
+    return results

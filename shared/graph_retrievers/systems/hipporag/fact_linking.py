@@ -80,8 +80,8 @@ def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tu
     """
     source, target, size = graph.sources, graph.targets, len(graph)
     if doubled:
-        own, links = torch.arange(size, device=graph.device), source != target
-        pairs = torch.cat([source[links], own]) * size + torch.cat([target[links], own])
+        rows, links = torch.arange(size, device=graph.device), source != target
+        pairs = torch.cat([source[links], rows]) * size + torch.cat([target[links], rows])
     else:
         links = passages[source] != passages[target]
         near, far = source[links], target[links]
@@ -155,7 +155,7 @@ class FactLinking(Operator):
         self.language_model = optional_language_model(language_model)
         self.passage_type, self.facts = passage_type, facts
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the weighted nodes of the kept facts; earlier results are not read."""
         index, graph = question.index, question.index.graph
         if self.signal not in index.signals:
@@ -166,10 +166,10 @@ class FactLinking(Operator):
             return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
         if index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
-        rows, found_scores, least = yield NearestEdges(self.limit, self.signal, self._allowed, least=True)
+        rows, raw_scores, least = yield NearestEdges(self.limit, self.signal, self._allowed, least=True)
         # s_f: between the worst and the best of all facts.
-        bounds = torch.tensor([[least, *found_scores[:1].tolist()]]).double()
-        scores = min_max(torch.from_numpy(found_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
+        bounds = torch.tensor([[least, *raw_scores[:1].tolist()]]).double()
+        scores = min_max(torch.from_numpy(raw_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
         if self.language_model is not None and len(rows):
             facts = numbered(graph.edge_contents(rows.tolist()))
             schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
@@ -177,17 +177,17 @@ class FactLinking(Operator):
             if isinstance(answer, Exception):
                 question.notes.append(failure_note(answer, "all facts are kept"))
             else:
-                kept = np.unique(np.array(answer["facts"], np.int64)) - 1
-                rows, scores = rows[kept], scores[kept]
+                places = np.unique(np.array(answer["facts"], np.int64)) - 1
+                rows, scores = rows[places], scores[places]
         # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
         ends = np.append(graph.on_host("sources")[rows], graph.on_host("targets")[rows])
         nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
-        mentioned = phrase_graph(graph, self.passage_type).mentioned[nodes]
-        weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentioned, 1))
+        mentions = phrase_graph(graph, self.passage_type).mentioned[nodes]
+        weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentions, 1))
         by = best(weights.astype(np.float32), self.limit, nodes)
-        made = Candidates.seeds(nodes[by], weights[by], self.name)
-        made.facts = Facts(rows, scores, self.name) if self.facts else None
-        return made
+        result = Candidates.seeds(nodes[by], weights[by], self.name)
+        result.facts = Facts(rows, scores, self.name) if self.facts else None
+        return result
 
     def _allowed(self, queries: Queries) -> Tensor:
         """Return which edges are facts that may be found: Tensor, shape [R], bool."""
@@ -204,7 +204,7 @@ def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
     if passing is None or parts.doubled:
         return passing
     source, target, passages = graph.sources, graph.targets, parts.passages & passing
-    named = passing.clone()
-    named[target[passages[source]]] = True
-    named[source[passages[target]]] = True
-    return named
+    mask = passing.clone()
+    mask[target[passages[source]]] = True
+    mask[source[passages[target]]] = True
+    return mask

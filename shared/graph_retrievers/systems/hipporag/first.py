@@ -72,16 +72,16 @@ class PhraseWalk(Operator):
         check_damping(damping)
         self.damping, self.synonyms, self.passage_type = float(damping), checked_synonyms(synonyms), passage_type
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by the shares of their phrases."""
         graph = question.index.graph
         parts = phrase_graph(graph, self.passage_type)
-        if not len(found):
+        if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, question.k))
         edges = phrase_edges(question, self.passage_type, self.synonyms)
         walk = walk_graph(question.queries, Same(edges), partial(TransitionGraph.of_edges, question.size, *edges))
-        specificity = 1 / np.maximum(parts.mentioned[found.nodes], 1)
-        nodes, shares = yield Walk(walk, found.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
+        specificity = 1 / np.maximum(parts.mentioned[candidates.nodes], 1)
+        nodes, shares = yield Walk(walk, candidates.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
         share = np.zeros(question.size)
         share[nodes] = shares
         passages, phrases, times = graph.cache.get(
@@ -89,17 +89,17 @@ class PhraseWalk(Operator):
             lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
         )
         # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
-        led = question.walked(passages) | (passages == phrases)
-        parts_of = np.where(led, times * share[phrases], 0.0)
+        mask = question.walked(passages) | (passages == phrases)
+        parts_of = np.where(mask, times * share[phrases], 0.0)
         scores = np.bincount(passages, parts_of, question.size)
         rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
         rows = rows[best(scores[rows], max(question.k, 100), rows)]
         # The phrase that adds most to a passage leads to it.
-        own = np.flatnonzero(np.isin(passages, rows))
-        leading = own[best_of_each(passages[own], parts_of[own], phrases[own])]
+        places = np.flatnonzero(np.isin(passages, rows))
+        leading = places[best_of_each(passages[places], parts_of[places], phrases[places])]
         lead = np.full(question.size, -1)
         lead[passages[leading]] = phrases[leading]
-        trails = followed(nodes, walk_parents(walk, nodes, shares, found.nodes))
+        trails = followed(nodes, walk_parents(walk, nodes, shares, candidates.nodes))
         at = np.zeros(question.size, np.int64)
         at[nodes] = np.arange(len(nodes))
         trails = along_edges(graph, np.concatenate([trails[at[lead[rows]]], rows[:, None]], 1))
@@ -156,9 +156,9 @@ class HippoRAG1(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of entities followed by the walk."""
-        excluded = passage_types(index.facts, self.passage_type)
+        types = passage_types(index.facts, self.passage_type)
         # The entity, not the question, is compared with phrases, of which one is taken, however similar it is.
-        linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=excluded, each=1)
+        linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=types, each=1)
         return Pipeline(linking, PhraseWalk(damping=self.damping, synonyms=self.synonyms, passage_type=self.passage_type))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:

@@ -41,17 +41,17 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> _
     Each name has at most the 101 most similar others, and none if it has at most two letters and digits; others may still have it.
     """
     signal = DenseIndex(vectors, metric="cosine", device=vectors.device)
-    spelled = torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
+    mask = torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
     parts = []
     for start in range(0, len(names), _BLOCK):
-        own = torch.arange(start, min(start + _BLOCK, len(names)))
-        own = own[spelled[own]].unsqueeze(1).to(vectors.device)
+        block = torch.arange(start, min(start + _BLOCK, len(names)))
+        block = block[mask[block]].unsqueeze(1).to(vectors.device)
         # One more than wanted, since a name finds itself; among many equal names it may not, and the last is dropped.
-        cosines, rows = signal.search(signal.vectors[own[:, 0]], _MOST_SYNONYMS + 1)
-        keep = (rows != own) & (rows >= 0)
+        cosines, rows = signal.search(signal.vectors[block[:, 0]], _MOST_SYNONYMS + 1)
+        keep = (rows != block) & (rows >= 0)
         keep &= (torch.cumsum(keep, 1) <= _MOST_SYNONYMS) & (cosines >= threshold)
         near, column = keep.nonzero(as_tuple=True)
-        parts.append((own[near, 0], rows[near, column], cosines[near, column]))
+        parts.append((block[near, 0], rows[near, column], cosines[near, column]))
     near, far, cosines = (torch.cat(column) for column in zip(*parts, strict=True))
     return near, far, cosines
 
@@ -130,7 +130,7 @@ class PassageWalk(Operator):
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk."""
         graph, size = question.index.graph, question.size
         parts = phrase_graph(graph, self.passage_type)
@@ -138,28 +138,28 @@ class PassageWalk(Operator):
         shift = size if parts.doubled else 0
         keep = min(self.k or max(question.k, 100), size)
         transitions = self._transitions(question, shift)
-        if not len(found):
+        if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, keep))
         # Paths lead through phrases, which are not returned.
-        returned, others = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
-        best = (returned, keep), (others, max(keep, 100))
-        weights = np.maximum(found.scores, 0).astype(np.float64)
-        nodes, shares = yield Walk(transitions, found.nodes, weights, self.passage_weight, self._passages, best, self.damping)
+        passages, phrases = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
+        best = (passages, keep), (phrases, max(keep, 100))
+        weights = np.maximum(candidates.scores, 0).astype(np.float64)
+        nodes, shares = yield Walk(transitions, candidates.nodes, weights, self.passage_weight, self._passages, best, self.damping)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
-        trails = followed(nodes, walk_parents(transitions, nodes, shares, found.nodes))
-        kept = np.flatnonzero(nodes >= size if parts.doubled else ~parts.named[nodes])[:keep]
-        rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
-        return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
+        trails = followed(nodes, walk_parents(transitions, nodes, shares, candidates.nodes))
+        places = np.flatnonzero(nodes >= size if parts.doubled else ~parts.named[nodes])[:keep]
+        rows, trails = nodes[places] % size, np.where(trails[places] < 0, -1, trails[places] % size)
+        return Candidates(rows, shares[places], along_edges(graph, trails), np.zeros(len(places), np.int64), (self.name,))
 
     def _passages(self, queries: Queries, places: list[int]) -> Tensor:
         """Return restart weights by similarity of passages to n questions, 1 for the most similar: shape [n, N] or [n, 2 N]."""
         parts = phrase_graph(queries.index.graph, self.passage_type)
-        allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
+        mask = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
         similarity = similarities(queries, places)
-        low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
-        high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
-        passages = min_max(similarity, low, high).masked_fill(~allowed, 0.0)
+        low = similarity.masked_fill(~mask, torch.inf).amin(1, keepdim=True)
+        high = similarity.masked_fill(~mask, -torch.inf).amax(1, keepdim=True)
+        passages = min_max(similarity, low, high).masked_fill(~mask, 0.0)
         return torch.cat([torch.zeros_like(passages), passages], 1) if parts.doubled else passages
 
     def _transitions(self, question: Question, shift: int) -> TransitionGraph:
@@ -181,11 +181,11 @@ class PassageWalk(Operator):
             parts, near, far = phrase_graph(graph, self.passage_type), graph.sources, graph.targets
             rest = near[~parts.facts], far[~parts.facts], graph.weights[~parts.facts].double()
             if parts.doubled:
-                own, links = torch.arange(len(graph), device=graph.device), near != far
+                rows, links = torch.arange(len(graph), device=graph.device), near != far
                 rest = (
-                    torch.cat([near[links], own]) + len(graph),
-                    torch.cat([far[links], own]),
-                    torch.cat([graph.weights[links].double(), torch.ones_like(own, dtype=torch.float64)]),
+                    torch.cat([near[links], rows]) + len(graph),
+                    torch.cat([far[links], rows]),
+                    torch.cat([graph.weights[links].double(), torch.ones_like(rows, dtype=torch.float64)]),
                 )
             return tuple(map(torch.cat, zip(phrases, rest, strict=True)))  # type: ignore[return-value]
 
@@ -221,23 +221,23 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
     """
     graph, model = question.index.graph, question.index.embedding
     parts = phrase_graph(graph, passage_type)
-    wanted = threshold is not None and model is not None
+    use_synonyms = threshold is not None and model is not None
     few = np.count_nonzero(parts.named) <= _MOST_NAMES
-    if wanted and not few:
+    if use_synonyms and not few:
         question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
 
     def make() -> _EdgeTensors:
         near, far, weights = (part[parts.facts] for part in (graph.sources, graph.targets, graph.weights.double()))
-        joined = torch.cat([near, far]), torch.cat([far, near]), weights.repeat(2)
-        if model is None or not (wanted and few):
-            return joined
+        edges = torch.cat([near, far]), torch.cat([far, near]), weights.repeat(2)
+        if model is None or not (use_synonyms and few):
+            return edges
         rows = parts.phrases.nonzero().flatten()
         names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
-        alike = synonyms(names, embed_corpus(model, names).to(graph.device), float(threshold or 0))
-        alike = rows[alike[0]], rows[alike[1]], alike[2].double()
-        kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
-        left = tuple(part[kept] for part in joined)
-        return tuple(map(torch.cat, zip(left, alike, strict=True)))  # type: ignore[return-value]
+        synonym_edges = synonyms(names, embed_corpus(model, names).to(graph.device), float(threshold or 0))
+        synonym_edges = rows[synonym_edges[0]], rows[synonym_edges[1]], synonym_edges[2].double()
+        mask = ~torch.isin(edges[0] * len(graph) + edges[1], synonym_edges[0] * len(graph) + synonym_edges[1])
+        rest = tuple(part[mask] for part in edges)
+        return tuple(map(torch.cat, zip(rest, synonym_edges, strict=True)))  # type: ignore[return-value]
 
     return graph.cache.get(("phrase edges", Same(model), threshold, passage_type), make)  # type: ignore[no-any-return]
 
@@ -245,9 +245,9 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
 def along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
     """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
     near, far = trails[:, :-1], trails[:, 1:]
-    keys, wanted = graph.on_host("edge_keys"), near * len(graph) + far
-    linked = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted if len(keys) else np.zeros(near.shape, bool)
-    apart = (near >= 0) & (near != far) & ~linked
+    keys, pair_keys = graph.on_host("edge_keys"), near * len(graph) + far
+    mask = keys[np.searchsorted(keys, pair_keys).clip(max=len(keys) - 1)] == pair_keys if len(keys) else np.zeros(near.shape, bool)
+    apart = (near >= 0) & (near != far) & ~mask
     # A step that no edge joins, and all before it.
     gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0
     trails = np.concatenate([np.where(gone | (near == far), -1, near), trails[:, -1:]], 1)

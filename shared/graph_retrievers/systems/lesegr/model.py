@@ -167,8 +167,8 @@ class LeSeGRModel(nn.Module):
             return x
         h = x
         for number, conv in enumerate(self.convs):
-            known = (degree,) if self.encoder == "gcn" else ()
-            h = conv(torch.relu(h) if number else h, edges, gates, delta, *known)
+            arguments = (degree,) if self.encoder == "gcn" else ()
+            h = conv(torch.relu(h) if number else h, edges, gates, delta, *arguments)
         assert self.out is not None
         return x * delta.unsqueeze(1) + self.out(torch.relu(h))
 

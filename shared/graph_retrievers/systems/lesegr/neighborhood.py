@@ -81,13 +81,13 @@ class Neighborhood:
         rows = torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *nodes])).to(device)
         keys = query * size + rows
         target, entry = gather_rows(adjacency.indptr, rows)
-        wanted = (query * size)[target] + adjacency.neighbors[entry]
-        source = torch.searchsorted(keys, wanted).clamp(max=max(keys.numel() - 1, 0))
-        inside = keys[source] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
+        far_keys = (query * size)[target] + adjacency.neighbors[entry]
+        source = torch.searchsorted(keys, far_keys).clamp(max=max(keys.numel() - 1, 0))
+        inside = keys[source] == far_keys if keys.numel() else torch.zeros_like(far_keys, dtype=torch.bool)
         if allowed is not None:
             inside &= allowed[rows[target]] & allowed[adjacency.neighbors[entry]]
-        kept = inside.nonzero().flatten()
-        return cls(query, rows, torch.stack([source, target])[:, kept], entry[kept])
+        places = inside.nonzero().flatten()
+        return cls(query, rows, torch.stack([source, target])[:, places], entry[places])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +99,17 @@ class Senders(Request):
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Senders]]) -> list[Near]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Senders]]) -> list[Near]:
         """Return slices of the adjacency lists."""
         graph, walked = backend.index.graph, backend.queries.walk_allowed
-        found = []
-        for _, request in asked:
+        lists = []
+        for _, request in requests:
             adjacency = Adjacency.of(graph, "in")
             owner, entry = gather_rows(adjacency.indptr, torch.from_numpy(request.nodes).to(graph.device))
             node = adjacency.neighbors[entry]
-            kept = slice(None) if walked is None else walked[node]
-            found.append(Near(owner[kept].cpu().numpy(), node[kept].cpu().numpy()))
-        return found
+            mask = slice(None) if walked is None else walked[node]
+            lists.append(Near(owner[mask].cpu().numpy(), node[mask].cpu().numpy()))
+        return lists
 
 
 def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,8 +149,8 @@ class LeSeGR(System):
         assert self.checkpoint is not None
         tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR")
         if isinstance(self.model, Mapping):
-            wanted = {**self.model, "hops": self.hops, "direction": self.direction}
-            check_trained({**settings["model"], **settings}, wanted, f"{self.checkpoint} was trained with", "fit lesegr")
+            requirements = {**self.model, "hops": self.hops, "direction": self.direction}
+            check_trained({**settings["model"], **settings}, requirements, f"{self.checkpoint} was trained with", "fit lesegr")
         return tensors, settings
 
     def _network(self, width: int | None) -> LeSeGRModel:

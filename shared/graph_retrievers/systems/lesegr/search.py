@@ -115,10 +115,10 @@ class LexicalSemanticSearch(Operator):
         self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
         self._alphas = Cache(limit=4)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
         node_vectors(question.index, self.model)
-        pool = yield from self.pool(question, found)
+        pool = yield from self.pool(question, candidates)
         # By node row: rescored keeps the order of equal scores.
         pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
         if not len(pool):
@@ -129,7 +129,7 @@ class LexicalSemanticSearch(Operator):
             question.notes.append(f"{who} has a word of the query: words count for nothing")
         return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
 
-    def pool(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def pool(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes between which messages pass, in no particular order."""
         if self.hops is None:
             rows = np.arange(question.size)
@@ -137,16 +137,16 @@ class LexicalSemanticSearch(Operator):
             return Candidates.seeds(rows, np.zeros(len(rows)), self.name)
         start = 0
         for _ in range(self.hops):
-            place = start + np.flatnonzero(question.walked(found.nodes[start:]))
-            heard = found.nodes[place]
+            place = start + np.flatnonzero(question.walked(candidates.nodes[start:]))
+            heard = candidates.nodes[place]
             near = yield Neighbors(heard) if self.direction == "both" else Senders(heard)
             nodes, first = np.unique(near.node, return_index=True)
-            new = places_of(found.nodes, nodes) < 0
+            new = places_of(candidates.nodes, nodes) < 0
             if not new.any():
                 break
-            start, place = len(found), place[near.owner[first[new]]]
-            found = found.joined(reached(found, place, nodes[new], np.zeros(len(place)), self.name))
-        return found
+            start, place = len(candidates), place[near.owner[first[new]]]
+            candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
+        return candidates
 
     def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[_Scores]:
         """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
@@ -165,16 +165,16 @@ class LexicalSemanticSearch(Operator):
         table = torch.column_stack([scores.double(), silent[batch], heard]).cpu()
         scores, silent, heard = table[:, 0].float(), table[:, 1].bool(), table[:, 2:].long()
         check_scores(scores, "LeSeGR")
-        parts = (part.split([len(own) for own in nodes]) for part in (scores, heard, silent))
-        return [(own.numpy(), context.numpy(), bool(said.any())) for own, context, said in zip(*parts, strict=True)]
+        parts = (part.split([len(values) for values in nodes]) for part in (scores, heard, silent))
+        return [(values.numpy(), context.numpy(), bool(silence.any())) for values, context, silence in zip(*parts, strict=True)]
 
     def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
         speaks = delta[near.edges[0]] > 0
         if allowed is not None:
             speaks &= allowed[near.rows[near.edges[0]]]
-        kept = speaks.nonzero().flatten()
-        (source, target), alpha = near.edges[:, kept], alpha[kept]
+        places = speaks.nonzero().flatten()
+        (source, target), alpha = near.edges[:, places], alpha[places]
         count = near.rows.numel()
         # From the last key to the first: every sort keeps the order of equal entries.
         order = descending(delta[source])
@@ -198,8 +198,8 @@ class LexicalSemanticSearch(Operator):
             pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
             parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
             with torch.inference_mode():
-                found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
-            return torch.cat(found) if found else torch.zeros(0, device=index.device)
+                values = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
+            return torch.cat(values) if values else torch.zeros(0, device=index.device)
 
         # Weights that are changed get another version. An index is not kept by a search that outlives it.
         versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
@@ -216,11 +216,11 @@ def entangled_scores(
     """
     if model.linear:
         # Sums and means treat all dimensions alike, so the scores themselves are the messages.
-        own = queries.scores(batch, near.rows).unsqueeze(1)
-        return model(own, near.edges, delta, alpha, degree[near.rows]).squeeze(1)  # type: ignore[no-any-return]
+        messages = queries.scores(batch, near.rows).unsqueeze(1)
+        return model(messages, near.edges, delta, alpha, degree[near.rows]).squeeze(1)  # type: ignore[no-any-return]
     vectors = node_vectors(queries.index, model)
-    made = model(vectors[near.rows], near.edges, delta, alpha, degree[near.rows])
-    return (made * queries.vectors[batch]).sum(1)  # type: ignore[no-any-return]
+    representations = model(vectors[near.rows], near.edges, delta, alpha, degree[near.rows])
+    return (representations * queries.vectors[batch]).sum(1)  # type: ignore[no-any-return]
 
 
 def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
@@ -252,9 +252,9 @@ class Entangled(Request):
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Entangled]]) -> list[_Scores]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[_Scores]:
         """Return answers, as many questions at a time as memory allows."""
-        operator, places, nodes = asked[0][1].operator, [b for b, _ in asked], [request.nodes for _, request in asked]
+        operator, places, nodes = requests[0][1].operator, [b for b, _ in requests], [request.nodes for _, request in requests]
         group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))
-        parts = [slice(start, start + group) for start in range(0, len(asked), group)]
-        return [found for part in parts for found in operator.answered(backend.queries, places[part], nodes[part])]
+        parts = [slice(start, start + group) for start in range(0, len(requests), group)]
+        return [answer for part in parts for answer in operator.answered(backend.queries, places[part], nodes[part])]

@@ -108,10 +108,10 @@ def fit_lesegr_model(
         model.zero_grad(set_to_none=True)
         _tell_time(time.perf_counter() - began, len(train), batch_size, options["epochs"])
     learnt = _prepared(index, train, search, first, positive("batch_size", batch_size), show_progress)
-    held = _prepared(index, dev, search, first, batch_size, show_progress)
+    dev_batches = _prepared(index, dev, search, first, batch_size, show_progress)
     if not any(bool(batch.gold.any()) for batch in learnt):
         raise InvalidArgumentError("No training question has a relevant node among those that are scored; check the gold nodes.")
-    if not held:
+    if not dev_batches:
         raise InvalidArgumentError("There is no dev question to measure on; LeSeGR needs a few to know when to stop.")
 
     def batches(random: torch.Generator) -> Iterable[_Batch]:
@@ -120,9 +120,9 @@ def fit_lesegr_model(
                 yield learnt[number]
 
     def quality() -> dict[str, float]:
-        parts = zip(held, parts_of(dev, batch_size), strict=True)
-        found = [pair for batch, wanted in parts for pair in _hit_and_recall(batch, scores(batch), wanted, k)]
-        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
+        parts = zip(dev_batches, parts_of(dev, batch_size), strict=True)
+        results = [pair for batch, examples in parts for pair in _hit_and_recall(batch, scores(batch), examples, k)]
+        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*results, strict=True), strict=True)}
 
     settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
     settings |= {"model": model.config(), "first": repr(first), "measures": measures, "batch_size": batch_size}
@@ -135,12 +135,12 @@ def _tell_memory(one: _Batch, model: LeSeGRModel, questions: int, batch_size: in
     nodes, edges = one.near.rows.numel(), one.near.edges.shape[1]
     width = 1 if model.linear else model.hidden
     step = 4 * batch_size * model.layers * width * (_VECTORS_OF_A_NODE * nodes + _VECTORS_OF_AN_EDGE * edges)
-    kept = questions * (_BYTES_OF_A_NODE * nodes + _BYTES_OF_AN_EDGE * edges)
+    storage = questions * (_BYTES_OF_A_NODE * nodes + _BYTES_OF_AN_EDGE * edges)
     _logger.warning(
         "LeSeGR is trained over the whole graph, %s nodes and %s edges for each question. This needs about %.1f GiB of memory, "
         "%.1f for a step of %d questions and %.1f for the %d questions. A smaller batch_size in training= makes a step smaller, "
         "and hops=1 both.",
-        *(f"{nodes:,}", f"{edges:,}", (step + kept) / _GIB, step / _GIB, batch_size, kept / _GIB, questions),
+        *(f"{nodes:,}", f"{edges:,}", (step + storage) / _GIB, step / _GIB, batch_size, storage / _GIB, questions),
     )
 
 
@@ -172,10 +172,10 @@ def _prepared(
         pools = run(backend, list(map(search.pool, backend.questions(), ranked(first, queries))))
         near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
         delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
-        wanted = torch.tensor(
+        gold_keys = torch.tensor(
             [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
         )
-        gold = torch.isin(near.query * len(index) + near.rows, wanted)
+        gold = torch.isin(near.query * len(index) + near.rows, gold_keys)
         found = torch.bincount(near.query[gold], minlength=len(queries))
         batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / found.clamp(min=1)[near.query], 0.0)))
     return batches

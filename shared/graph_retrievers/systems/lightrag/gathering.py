@@ -84,18 +84,18 @@ class RelationGathering(Operator):
     def __init__(self, tokens: int = 8000, *, exclude_types: Sequence[str] = ()) -> None:
         self.tokens, self.exclude_types = positive("tokens", tokens), strings("exclude_types", exclude_types)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes with their relations as facts."""
-        edges = yield Edges(found.nodes)
-        kept = np.flatnonzero(~question.typed(edges.far, self.exclude_types))
-        kept = kept[np.lexsort((edges.row[kept], edges.owner[kept]))]
-        rows, seen = np.unique(edges.row[kept], return_index=True)
+        edges = yield Edges(candidates.nodes)
+        places = np.flatnonzero(~question.typed(edges.far, self.exclude_types))
+        places = places[np.lexsort((edges.row[places], edges.owner[places]))]
+        rows, firsts = np.unique(edges.row[places], return_index=True)
         ends, place = np.unique(question.ends(rows), return_inverse=True)
         degree = yield Degree(ends, exclude_types=self.exclude_types)
         degrees = degree[place.reshape(-1, 2)].sum(1)
-        rows = rows[np.lexsort((seen, -edges.weight[kept][seen], -degrees))]
+        rows = rows[np.lexsort((firsts, -edges.weight[places][firsts], -degrees))]
         rows = rows[within_tokens((yield EdgeTexts(rows)), self.tokens)]
-        return replace(found, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
+        return replace(candidates, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
 
 
 class ChunkGathering(Operator):
@@ -157,38 +157,38 @@ class ChunkGathering(Operator):
         self.entity_tokens = positive("entity_tokens", entity_tokens)
         self.relation_tokens = positive("relation_tokens", relation_tokens)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the chunks; the trail of each is that of its entity, followed by the chunk."""
-        chunk, via = yield from self._picked(question, (yield from self._of_entities(question, found)))
+        chunk, via = yield from self._picked(question, (yield from self._of_entities(question, candidates)))
         if self.of == "relations":
-            chunk, via = yield from self._picked(question, (yield from self._of_relations(question, found)), chunk)
-        own = places_of(found.nodes, chunk)
-        origin, held = np.where(own >= 0, own, via), np.flatnonzero(own >= 0)
-        trails, relations = _extended(found.trails, origin, chunk), None
+            chunk, via = yield from self._picked(question, (yield from self._of_relations(question, candidates)), chunk)
+        places = places_of(candidates.nodes, chunk)
+        origin, entities = np.where(places >= 0, places, via), np.flatnonzero(places >= 0)
+        trails, relations = _extended(candidates.trails, origin, chunk), None
         # An entity that is a chunk has its own trail.
-        trails[held, 0], trails[held, 1:] = -1, found.trails[own[held]]
-        if found.relations is not None:
-            relations = _extended(found.relations, origin, np.full(len(chunk), -1))
-            relations[held, 0], relations[held, 1:] = -1, found.relations[own[held]]
+        trails[entities, 0], trails[entities, 1:] = -1, candidates.trails[places[entities]]
+        if candidates.relations is not None:
+            relations = _extended(candidates.relations, origin, np.full(len(chunk), -1))
+            relations[entities, 0], relations[entities, 1:] = -1, candidates.relations[places[entities]]
         scores, origins = 1 / np.arange(1, len(chunk) + 1), np.zeros(len(chunk), np.int64)
         return Candidates(chunk, scores, trails, origins, (self.name,), relations)
 
-    def _of_entities(self, question: Question, found: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
+    def _of_entities(self, question: Question, candidates: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return item, chunk, and the place of the entity that leads to it, of all chunks of entities, each [T]."""
-        item = np.flatnonzero(within_tokens((yield Texts(found.nodes, titles=True)), self.entity_tokens))
+        item = np.flatnonzero(within_tokens((yield Texts(candidates.nodes, titles=True)), self.entity_tokens))
         if not self.chunk_types:
-            return item, found.nodes[item], item
-        near = yield Neighbors(found.nodes[item])
+            return item, candidates.nodes[item], item
+        near = yield Neighbors(candidates.nodes[item])
         near = near.kept(question.typed(near.node, self.chunk_types))
         return item[near.owner], near.node, item[near.owner]
 
-    def _of_relations(self, question: Question, found: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
+    def _of_relations(self, question: Question, candidates: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return what :meth:`_of_entities` does, of the chunks of relations."""
-        rows = found.nodes[:0] if found.facts is None else found.facts.rows
+        rows = candidates.nodes[:0] if candidates.facts is None else candidates.facts.rows
         rows = rows[within_tokens((yield EdgeTexts(rows)), self.relation_tokens)]
         near, far = question.ends(rows).T
         item, both = np.arange(len(rows)), np.append(near, far)
-        at_near, at_far = places_of(found.nodes, both).reshape(2, -1)
+        at_near, at_far = places_of(candidates.nodes, both).reshape(2, -1)
         if not self.chunk_types:
             return np.tile(item, 2), both, np.append(at_far, at_near)
         chunks = partial(question.typed, types=self.chunk_types)
@@ -196,24 +196,24 @@ class ChunkGathering(Operator):
         return relation, chunk, np.where(at_near >= 0, at_near, at_far)[relation]
 
     def _picked(
-        self, question: Question, found: tuple[np.ndarray, ...], taken: np.ndarray | None = None
+        self, question: Question, columns: tuple[np.ndarray, ...], taken: np.ndarray | None = None
     ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Return the chunks that are picked, and the places that lead to them.
 
         Without chunks `taken`, each item with chunks counts for quotas; with them, each that is the first of one not taken.
         """
         # By chunk, and each chunk by item: the first of a chunk is that of its first item.
-        by = np.lexsort(found[:2])
-        item, chunk, via = (values[by] for values in found)
+        by = np.lexsort(columns[:2])
+        item, chunk, via = (values[by] for values in columns)
         fresh = np.append(True, chunk[1:] != chunk[:-1])[: len(by)]
         pair = np.append(True, item[1:] != item[:-1])[: len(by)] | fresh
         times, items = np.bincount(np.cumsum(fresh) - 1, pair), item
         chunk, item, via = chunk[fresh], item[fresh], via[fresh]
         if taken is not None:
-            left = np.ones(question.size, bool)
-            left[taken] = False
-            kept = left[chunk]
-            chunk, item, via, times = chunk[kept], item[kept], via[kept], times[kept]
+            available = np.ones(question.size, bool)
+            available[taken] = False
+            mask = available[chunk]
+            chunk, item, via, times = chunk[mask], item[mask], via[mask], times[mask]
             items = item
         counts = np.bincount(items) > 0
         count = int(counts.sum())
@@ -223,10 +223,10 @@ class ChunkGathering(Operator):
         else:
             quotas = np.array(chunk_quotas(count, self.related), np.int64)
             by = np.lexsort((-times, item))
-            own = (np.cumsum(counts) - 1)[item[by]]
-            number = np.arange(len(by)) - np.searchsorted(own, own)
+            groups = (np.cumsum(counts) - 1)[item[by]]
+            number = np.arange(len(by)) - np.searchsorted(groups, groups)
             # What quotas leave over goes to the first items that have more.
-            by = by[np.argsort(number >= quotas[own], kind="stable")][: quotas.sum()]
+            by = by[np.argsort(number >= quotas[groups], kind="stable")][: quotas.sum()]
         return chunk[by], via[by]
 
 

@@ -149,42 +149,42 @@ class KeywordSearch(Composite):
         """The keywords, if a level is searched."""
         return ("keywords",) if self.level else ()
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the results of the search by the keywords; earlier results are not read."""
         text: str | None = question.text
         if self.level is not None:
             words, notes = yield Extraction(self.extractor)
             question.notes += notes
-            own, other = (words.low, words.high) if self.level == "low" else (words.high, words.low)
-            text = ", ".join(own) or (question.text if self.alone or not other else None)
-        nothing = Candidates.seeds(found.nodes[:0], found.scores[:0], self.operators[0].name)
+            terms, other = (words.low, words.high) if self.level == "low" else (words.high, words.low)
+            text = ", ".join(terms) or (question.text if self.alone or not other else None)
+        nothing = Candidates.seeds(candidates.nodes[:0], candidates.scores[:0], self.operators[0].name)
         if text is None:
-            return nothing.after(found)
-        asked = copy(question)
-        asked.text = text
+            return nothing.after(candidates)
+        query = copy(question)
+        query.text = text
         change = partial(self._instead, question, text)
-        made = yield from changed(self.operators[0].stepped(asked, nothing), change)  # type: ignore[attr-defined]
-        return (yield from changed(self._near(asked, made), change)).after(found)
+        results = yield from changed(self.operators[0].stepped(query, nothing), change)  # type: ignore[attr-defined]
+        return (yield from changed(self._near(query, results), change)).after(candidates)
 
     def _instead(self, question: Question, text: str, request: Any) -> Request:
         """Return a request for a text instead of the question."""
-        known = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
+        direct = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
         same = text == question.text and not self.exclude_types
-        return request if known and same else WithQuery(request, text, self.exclude_types)
+        return request if direct and same else WithQuery(request, text, self.exclude_types)
 
-    def _near(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def _near(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what is above the threshold."""
         signal = getattr(self.operators[0], "signal", "dense")
         if question.corpus.signal(signal).reads != "vector":
-            return found
-        if found.facts is None:
-            cosines = yield Similarity(found.nodes)
-            return found.taken(np.flatnonzero(cosines > self.threshold))
-        lengths = yield Pairs(self._lengths, found.facts.rows)
-        cosines = found.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
-        facts = found.facts.taken(cosines > self.threshold)
-        near = np.isin(found.nodes, question.ends(facts.rows))
-        return replace(found.taken(np.flatnonzero(near)), facts=facts)
+            return candidates
+        if candidates.facts is None:
+            cosines = yield Similarity(candidates.nodes)
+            return candidates.taken(np.flatnonzero(cosines > self.threshold))
+        lengths = yield Pairs(self._lengths, candidates.facts.rows)
+        cosines = candidates.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
+        facts = candidates.facts.taken(cosines > self.threshold)
+        near = np.isin(candidates.nodes, question.ends(facts.rows))
+        return replace(candidates.taken(np.flatnonzero(near)), facts=facts)
 
     def _lengths(self, queries: Queries, batch: Tensor, rows: Tensor) -> Tensor:
         """Return the products of the lengths of questions and edges, which their scores are divided by for cosines."""
@@ -203,39 +203,39 @@ class Extraction(Request):
         return Extraction, id(self.extractor)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Extraction]]) -> list[tuple[Keywords, tuple[str, ...]]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Extraction]]) -> list[tuple[Keywords, tuple[str, ...]]]:
         """Return the keywords of each question."""
-        extractor = asked[0][1].extractor
+        extractor = requests[0][1].extractor
         # Both levels ask for the same keywords.
-        made = backend.queries.cache.get(("keywords", Same(extractor)), lambda: _keywords(backend.queries, extractor))
-        return [made[place] for place, _ in asked]
+        keywords = backend.queries.cache.get(("keywords", Same(extractor)), lambda: _keywords(backend.queries, extractor))
+        return [keywords[place] for place, _ in requests]
 
 
 def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tuple[Keywords, tuple[str, ...]]]:
     """Return the keywords of each query, and notes on those that the extractor failed for."""
-    given = queries.input("keywords")
-    found = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(given)]
-    notes: list[tuple[str, ...]] = [()] * len(given)
-    asked = [b for b, words in enumerate(given) if words is None and extractor is not None]
-    if asked and extractor is not None:
+    values = queries.input("keywords")
+    keywords = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(values)]
+    notes: list[tuple[str, ...]] = [()] * len(values)
+    places = [b for b, words in enumerate(values) if words is None and extractor is not None]
+    if places and extractor is not None:
         name = type(extractor).__name__
         try:
-            given = extractor.extract([queries.texts[b] for b in asked])
+            values = extractor.extract([queries.texts[b] for b in places])
             # A generator fails when it is read.
-            given = list(given) if isinstance(given, Iterator) else given
+            values = list(values) if isinstance(values, Iterator) else values
         except Exception as error:
-            given = [error] * len(asked)
-        answers = listed(f"What {name}.extract returned", given, f"{len(asked)} mappings with keywords, one for each question")
-        if len(answers) != len(asked):
+            values = [error] * len(places)
+        answers = listed(f"What {name}.extract returned", values, f"{len(places)} mappings with keywords, one for each question")
+        if len(answers) != len(places):
             raise InvalidArgumentError(
-                f"{name}.extract returned {shown(answers)} for {len(asked)} questions; expected one mapping each."
+                f"{name}.extract returned {shown(answers)} for {len(places)} questions; expected one mapping each."
             )
-        for b, answer in zip(asked, answers, strict=True):
+        for b, answer in zip(places, answers, strict=True):
             try:
-                found[b] = _answered(answer, name)
+                keywords[b] = _answered(answer, name)
             except Exception as error:
                 notes[b] = (failure_note(error, "the question itself was searched"),)
-    return list(zip(found, notes, strict=True))
+    return list(zip(keywords, notes, strict=True))
 
 
 def _answered(answer: Any, name: str) -> Keywords:
@@ -248,8 +248,8 @@ def _answered(answer: Any, name: str) -> Keywords:
 
 def _read(words: Any, what: str) -> Keywords:
     """Return keywords given as a mapping; InvalidArgumentError for anything else."""
-    known = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
-    if not known or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):
+    valid = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
+    if not valid or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):
         raise InvalidArgumentError(f"The {what} are {shown(words)}; expected a mapping with lists of strings: {_HIGH} and {_LOW}.")
     for word in (word for part in words.values() for word in part):
         check_text(word, f"One of the {what}")

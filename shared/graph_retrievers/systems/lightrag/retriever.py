@@ -160,9 +160,9 @@ class LightRAG(System):
         }
         lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
         if mode == "mix" and passages:
-            others = tuple(name for name in graph.type_names if chunks and name not in chunks)
+            entity_types = tuple(name for name in graph.type_names if chunks and name not in chunks)
             search = VectorSearch(self.chunk_top_k, returned=False)
-            lists.insert(0, KeywordSearch(search, None, threshold=self.threshold, exclude_types=others))
+            lists.insert(0, KeywordSearch(search, None, threshold=self.threshold, exclude_types=entity_types))
         ranked = _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
         return ranked
 
@@ -174,28 +174,28 @@ class _Levels(Pipeline):
         super().__init__(*operators)
         self.facts, self.relation_tokens = facts, relation_tokens
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return all that the operators find; relations only if they are requested as hits."""
-        found = yield from super().search(question, found)
-        if not self.facts or found.facts is None:
-            return replace(found, facts=None)
-        kept = within_tokens((yield EdgeTexts(found.facts.rows)), self.relation_tokens)
-        return replace(found, facts=found.facts.taken(kept))
+        candidates = yield from super().search(question, candidates)
+        if not self.facts or candidates.facts is None:
+            return replace(candidates, facts=None)
+        mask = within_tokens((yield EdgeTexts(candidates.facts.rows)), self.relation_tokens)
+        return replace(candidates, facts=candidates.facts.taken(mask))
 
 
 def _relation_signal(index: Corpus) -> str:
     """Return the signal over the edges; InvalidArgumentError, with the reason, if relations cannot be searched."""
     graph = index.facts
-    found = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
+    signal = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
     bare = not graph.has_edges
     if bare and not index.is_scope:
         raise InvalidArgumentError("Relations cannot be searched, as the graph has no edges. Add some, or choose mode='local'.")
     # A scope may have no edges: a requested mode then finds no relations.
-    told = found and (bare or any(graph.relation_names) or graph.fact("edges have texts", lambda graph: any(graph.edge_texts)))
-    if found is None or not told:
-        reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
+    readable = signal and (bare or any(graph.relation_names) or graph.fact("edges have texts", lambda graph: any(graph.edge_texts)))
+    if signal is None or not readable:
+        reason = "edges have neither texts nor relations" if signal else "index has no signal over its edges"
         raise InvalidArgumentError(
             f"Relations cannot be searched by high-level keywords, as the {reason}. Give edges texts or relations and build the "
             "index with edge_signals=True and embedding=, or choose mode='local'."
         )
-    return found
+    return signal

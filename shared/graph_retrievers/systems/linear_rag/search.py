@@ -66,28 +66,31 @@ class EntityMatches(Request):
     extractor: EntityExtractor
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, EntityMatches]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, EntityMatches]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Find the names of all questions; names that no entity has are matched by their vectors, in one search."""
-        queries, tri, extractor = backend.queries, asked[0][1].tri, asked[0][1].extractor
-        given = named_entities(queries.input("entities"), queries.texts)
-        told = extractor.names([queries.texts[place] for place, _ in asked])
-        names = [found if given[place][0] is None else given[place][0] for (place, _), found in zip(asked, told, strict=True)]
-        other = list(dict.fromkeys(name for own in names for name in own or () if entity_key(name) not in tri.number))
+        queries, tri, extractor = backend.queries, requests[0][1].tri, requests[0][1].extractor
+        inputs = named_entities(queries.input("entities"), queries.texts)
+        name_lists = extractor.names([queries.texts[place] for place, _ in requests])
+        names = [
+            entities if inputs[place][0] is None else inputs[place][0]
+            for (place, _), entities in zip(requests, name_lists, strict=True)
+        ]
+        other = list(dict.fromkeys(name for mentions in names for name in mentions or () if entity_key(name) not in tri.number))
         nearest = dict[str, tuple[int, float]]()
         if other and tri.names and queries.index.embedding is not None:
             vectors = normalize(queries.embed(other).double(), dim=1)
             cosines, rows = _vectors(queries, tri, "names").search(vectors.float(), 1)
             nearest = dict(zip(other, zip(rows[:, 0].tolist(), cosines[:, 0].tolist(), strict=True), strict=True))
         answers = []
-        for own in names:
+        for mentions in names:
             best = dict[int, float]()
-            for name in own or ():
+            for name in mentions or ():
                 key = entity_key(name)
                 entity, cosine = (tri.number[key], 1.0) if key in tri.number else nearest.get(name, (-1, 0.0))
                 if entity >= 0 and cosine > 0:
                     best[entity] = max(cosine, best.get(entity, 0.0))
-            found = sorted(best)
-            answers.append((np.array(found, np.int64), np.array([best[entity] for entity in found])))
+            entities = sorted(best)
+            answers.append((np.array(entities, np.int64), np.array([best[entity] for entity in entities])))
         return answers
 
 
@@ -101,14 +104,14 @@ class SentenceSimilarity(Request):
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, SentenceSimilarity]]) -> list[np.ndarray]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, SentenceSimilarity]]) -> list[np.ndarray]:
         """Return the cosines of all pairs of a question and a sentence."""
         queries = backend.queries
-        table = _vectors(queries, asked[0][1].tri, "sentences").vectors
+        table = _vectors(queries, requests[0][1].tri, "sentences").vectors
         vectors = normalize(queries.vectors.double(), dim=1)
         return [
             (table[torch.from_numpy(request.nodes).to(table.device)].double() @ vectors[place]).cpu().numpy()
-            for place, request in asked
+            for place, request in requests
         ]
 
 
@@ -212,7 +215,7 @@ class TriGraphSearch(Operator):
         self.damping, self.similarity_weight = float(damping), float(similarity_weight)
         self.passage_weight, self.passage_type = float(passage_weight), passage_type
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk; earlier results are not read."""
         queries = question.queries
         tri = tri_graph(question.index.graph, self.extractor, self.passage_type)
@@ -241,16 +244,16 @@ class TriGraphSearch(Operator):
         active.scores[entities], active.levels[entities], fresh = cosines, 1, entities
         for level in range(2, self.iterations + 2):
             owner, sentence = tri.sentences_of(fresh)
-            walked = question.walked(tri.home[sentence])
-            origin, sentence = fresh[owner[walked]], sentence[walked]
+            mask = question.walked(tri.home[sentence])
+            origin, sentence = fresh[owner[mask]], sentence[mask]
             if not len(sentence):
                 break
-            told, at = np.unique(sentence, return_inverse=True)
-            similar = yield from _similarities(question, tri, told)
+            sentences, at = np.unique(sentence, return_inverse=True)
+            similar = yield from _similarities(question, tri, sentences)
             # The best entity of each sentence, then the best sentence of each entity.
             origin = origin[best_of_each(at, active.scores[origin], origin)]
             strength = np.maximum(similar, 0) * active.scores[origin]
-            owner, fresh = tri.entities_of(told)
+            owner, fresh = tri.entities_of(sentences)
             owner = owner[best_of_each(fresh, strength[owner], owner)]
             fresh, strength = np.unique(fresh), strength[owner]
             # MAX, and the pruning of those that were not active.
@@ -259,7 +262,7 @@ class TriGraphSearch(Operator):
             active.scores[fresh] = strength
             new = active.levels[fresh] == 0
             active.levels[fresh[new]] = level
-            active.sentences[fresh[new]], active.before[fresh[new]] = told[owner[new]], origin[owner[new]]
+            active.sentences[fresh[new]], active.before[fresh[new]] = sentences[owner[new]], origin[owner[new]]
         return active
 
     def _bonus(self, question: Question, tri: TriGraph, active: Activated) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -288,8 +291,8 @@ def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> A
 
 def _wanted(queries: Queries, tri: TriGraph) -> Tensor:
     """Return the requested nodes of the walk: passages that may be returned."""
-    returned = tri.passages if queries.allowed is None else tri.passages & queries.allowed
-    return torch.nn.functional.pad(returned, (0, len(tri.names)))
+    mask = tri.passages if queries.allowed is None else tri.passages & queries.allowed
+    return torch.nn.functional.pad(mask, (0, len(tri.names)))
 
 
 def _vectors(queries: Queries, tri: TriGraph, texts: str) -> DenseIndex:
@@ -335,5 +338,5 @@ def _paths(
 def _name_number(text: str, name: str) -> int | None:
     """Return the number of a name among those that a text shows by capitals; None if it is not there."""
     key = entity_key(name)
-    shown = map(entity_key, map(without_opening, capitalized_names(text)))
-    return next((number for number, found in enumerate(shown) if found == key), None)
+    keys = map(entity_key, map(without_opening, capitalized_names(text)))
+    return next((number for number, other in enumerate(keys) if other == key), None)

@@ -72,30 +72,30 @@ def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str)
 def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
     typed = passage_type in graph.type_names
     rows = [row for row, text in enumerate(graph.texts) if text.strip() and (not typed or graph.types[row] == passage_type)]
-    number, names, told, home = dict[str, int](), list[str](), list[str](), list[int]()
-    mentioned, contained = list[list[int]](), list[tuple[int, int, int]]()
-    for row, spelled in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
+    number, names, texts, home = dict[str, int](), list[str](), list[str](), list[int]()
+    mentions, triples = list[list[int]](), list[tuple[int, int, int]]()
+    for row, spellings in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
         title = _name(graph.titles[row])
-        spelled = list(dict.fromkeys([title, *spelled] if title else spelled))
-        table, counts = NameTable(spelled), dict[int, int]()
-        own = [_number(name, number, names) for name in spelled]
+        spellings = list(dict.fromkeys([title, *spellings] if title else spellings))
+        table, counts = NameTable(spellings), dict[int, int]()
+        numbers = [_number(name, number, names) for name in spellings]
         for sentence in sentences(graph.texts[row]):
-            found = [own[places[0]] for _, places in table.find(sentence)]
-            if title and own[0] not in found:
-                found, sentence = [own[0], *found], f"{title}. {sentence}"
-            for entity in found:
+            entities = [numbers[places[0]] for _, places in table.find(sentence)]
+            if title and numbers[0] not in entities:
+                entities, sentence = [numbers[0], *entities], f"{title}. {sentence}"
+            for entity in entities:
                 counts[entity] = counts.get(entity, 0) + 1
-            if len(inside := list(dict.fromkeys(found))) > 1:
-                told.append(sentence)
+            if len(inside := list(dict.fromkeys(entities))) > 1:
+                texts.append(sentence)
                 home.append(row)
-                mentioned.append(inside)
+                mentions.append(inside)
         # A name that no sentence contains as a whole is still in the passage.
-        contained += [(row, entity, counts.get(entity, 1)) for entity in dict.fromkeys(own)]
+        triples += [(row, entity, counts.get(entity, 1)) for entity in dict.fromkeys(numbers)]
     passages = torch.zeros(len(graph), dtype=torch.bool)
     passages[rows] = True
-    matrix = np.ascontiguousarray(np.array(contained, np.int64).reshape(-1, 3).T)
-    lists = _lists(mentioned, len(names))
-    return TriGraph(passages.to(graph.device), names, number, told, np.array(home, np.int64), *lists, *matrix)
+    matrix = np.ascontiguousarray(np.array(triples, np.int64).reshape(-1, 3).T)
+    lists = _lists(mentions, len(names))
+    return TriGraph(passages.to(graph.device), names, number, texts, np.array(home, np.int64), *lists, *matrix)
 
 
 def _name(title: str) -> str:
@@ -106,10 +106,10 @@ def _name(title: str) -> str:
 
 def _number(name: str, number: dict[str, int], names: list[str]) -> int:
     """Return the number of the entity with a name, which is a new one for a new key."""
-    found = number.setdefault(entity_key(name), len(names))
-    if found == len(names):
+    entity = number.setdefault(entity_key(name), len(names))
+    if entity == len(names):
         names.append(name)
-    return found
+    return entity
 
 
 def _lists(rows: Sequence[Sequence[int]], columns: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:

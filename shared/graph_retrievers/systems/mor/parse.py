@@ -126,8 +126,8 @@ def _published(metapath: Any, restriction: Any) -> PlanningGraph:
 
 
 def _steps_plan(paths: Any) -> PlanningGraph:
-    read = [[_step(step) for step in path[: MAX_STEPS + 1]] for path in _lists(paths, "'paths' is")]
-    return PlanningGraph(tuple(ReasoningPath(tuple(path)) for path in read))
+    routes = [[_step(step) for step in path[: MAX_STEPS + 1]] for path in _lists(paths, "'paths' is")]
+    return PlanningGraph(tuple(ReasoningPath(tuple(path)) for path in routes))
 
 
 def _lists(paths: Any, what: str) -> Sequence[Any]:
@@ -166,9 +166,9 @@ def _literal(text: str) -> Any:
         raise InvalidPlanError(f"The plan holds no literal: {body[:60]!r}.")
     begin = min(brackets)
     body = body[begin : body.rfind("}" if body[begin] == "{" else "]") + 1]
-    for read, form in ((json.loads, body), (ast.literal_eval, body), (ast.literal_eval, _mended(body))):
+    for parse, form in ((json.loads, body), (ast.literal_eval, body), (ast.literal_eval, _mended(body))):
         try:
-            value = read(form)
+            value = parse(form)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
         if isinstance(value, (Mapping, list, tuple)):

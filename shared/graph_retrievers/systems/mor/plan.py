@@ -125,8 +125,8 @@ class TypeSchema:
     def describe(self) -> str:
         """Return the schema as text for a prompt: the types, then a line for each triple."""
         lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
-        told = ["Node types: " + ", ".join(t or "(none)" for t in self.types), "Relations:", *lines]
-        return "\n".join(" ".join(line.split()) for line in told)
+        parts = ["Node types: " + ", ".join(t or "(none)" for t in self.types), "Relations:", *lines]
+        return "\n".join(" ".join(line.split()) for line in parts)
 
 
 def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
@@ -207,8 +207,8 @@ def _fault(path: ReasoningPath, schema: TypeSchema) -> str:
     if len(steps) < 2:
         return "a path of one node has no step"
     for near, far in zip(steps, steps[1:], strict=False):
-        known = schema.relations(near.type, far.type)
-        if not known or (far.relation is not None and far.relation not in known):
+        relations = schema.relations(near.type, far.type)
+        if not relations or (far.relation is not None and far.relation not in relations):
             return f"no relation {_short(far.relation or '')} joins {near.type} and {far.type}"
     return ""
 

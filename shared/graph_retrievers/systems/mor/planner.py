@@ -75,9 +75,9 @@ def planning_prompt(question: str, schema: TypeSchema, examples: Sequence[tuple[
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
         lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]
-    shown = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
-    header = ["Examples, of other graphs:"] if shown else []
-    parts = [[_TASK], ["The graph:", *lines], header + shown, [f"Question: {json.dumps(question)}", "Plan:"]]
+    blocks = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
+    header = ["Examples, of other graphs:"] if blocks else []
+    parts = [[_TASK], ["The graph:", *lines], header + blocks, [f"Question: {json.dumps(question)}", "Plan:"]]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -184,8 +184,8 @@ class CausalPlanner:
             inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
             limits = {"max_new_tokens": self.max_new_tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
             with torch.inference_mode():
-                written = model.generate(**inputs, **limits)
-            texts += tokenizer.batch_decode(written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+                tokens = model.generate(**inputs, **limits)
+            texts += tokenizer.batch_decode(tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         return texts
 
 

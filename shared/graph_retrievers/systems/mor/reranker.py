@@ -88,16 +88,16 @@ class TrajectoryScorer(nn.Module):
         return self.fc2(self.fc1(whole)).squeeze(-1)
 
 
-def read_features(given: Sequence[str]) -> tuple[str, ...]:
+def read_features(features: Sequence[str]) -> tuple[str, ...]:
     """Return the features of a reranker in the order of FEATURES; InvalidArgumentError unless they are some of these.
 
     >>> read_features(["identifier", "text"])
     ('text', 'identifier')
     """
-    named = {choice("features", name, FEATURES) for name in strings("features", given)}
-    if not named:
+    names = {choice("features", name, FEATURES) for name in strings("features", features)}
+    if not names:
         raise InvalidArgumentError(f"features are empty; expected at least one of {', '.join(map(repr, FEATURES))}.")
-    return tuple(name for name in FEATURES if name in named)
+    return tuple(name for name in FEATURES if name in names)
 
 
 class TrajectoryReranker(Operator):
@@ -157,39 +157,39 @@ class TrajectoryReranker(Operator):
         self.matching = matching
         self._cache = Cache()
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the candidates in the order of the network's scores; InvalidArgumentError if one is NaN or infinite."""
-        found = found.top(self.depth)
-        if not len(found):
-            return found
-        seen = yield from self.trajectories(question, found)
-        return found.rescored((yield TrajectoryScores(self, seen)))
+        candidates = candidates.top(self.depth)
+        if not len(candidates):
+            return candidates
+        trajectories = yield from self.trajectories(question, candidates)
+        return candidates.rescored((yield TrajectoryScores(self, trajectories)))
 
-    def trajectories(self, question: Question, found: Candidates) -> Algorithm[Trajectories]:
+    def trajectories(self, question: Question, candidates: Candidates) -> Algorithm[Trajectories]:
         """Return the trajectories of candidates from :class:`MixedTraversal` or another operator, as the network reads them."""
-        length, width = self.scorer.length, found.trails.shape[1]
+        length, width = self.scorer.length, candidates.trails.shape[1]
         # One column more, so that the node before the last can be read in every case.
-        full = np.pad(found.trails, ((0, 0), (max(length - width, 0) + 1, 0)), constant_values=-1)
-        seen = full[:, -length:].copy()
+        full = np.pad(candidates.trails, ((0, 0), (max(length - width, 0) + 1, 0)), constant_values=-1)
+        rows = full[:, -length:].copy()
         if self.node_only:
-            seen[:, :-1] = -1
-        real = seen >= 0
+            rows[:, :-1] = -1
+        real = rows >= 0
         # Textual fingerprint: a first node that text matched keeps its similarity to query and restriction.
-        similarity = np.zeros(seen.shape, np.float32)
-        similarity[real] = yield Scores(seen[real], matching_signal(question, self.matching))
+        similarity = np.zeros(rows.shape, np.float32)
+        similarity[real] = yield Scores(rows[real], matching_signal(question, self.matching))
         first = (full >= 0) & (np.cumsum(full >= 0, 1) == 1)
-        known = found.beside.get("seed_scores", np.full(len(found), np.nan))
-        kept = first[:, -length:] & real & ~np.isnan(known)[:, None]
-        similarity[kept] = known[kept.any(1)]
+        seed_scores = candidates.beside.get("seed_scores", np.full(len(candidates), np.nan))
+        mask = first[:, -length:] & real & ~np.isnan(seed_scores)[:, None]
+        similarity[mask] = seed_scores[mask.any(1)]
         # Structural fingerprint.
-        kinds = np.full(seen.shape, "padding", object)
-        kinds[real] = question.types(seen[real])
+        kinds = np.full(rows.shape, "padding", object)
+        kinds[real] = question.types(rows[real])
         # Traversal identifier: what has a node before it was reached by a step.
         after = np.pad(real[:, :-1], ((0, 0), (1, 0)))
         if self.node_only:
             after[:, -1] = full[:, -2] >= 0
         identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
-        text = np.concatenate([similarity, found.scores[:, None].astype(np.float32)], 1)
+        text = np.concatenate([similarity, candidates.scores[:, None].astype(np.float32)], 1)
         # What is not read is as if there were no node.
         if "text" not in self.features:
             text[:] = 0
@@ -204,9 +204,9 @@ class TrajectoryReranker(Operator):
         model = self.embedding or index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        held, lock = self._cache.get(Same(model), lambda: (dict[tuple[str, ...], Tensor](), Lock()))
+        table, lock = self._cache.get(Same(model), lambda: (dict[tuple[str, ...], Tensor](), Lock()))
         with lock:
-            new = [p for p in patterns if p not in held]
+            new = [p for p in patterns if p not in table]
             if new:
                 vectors = embed_texts(model, [" ".join(p) for p in new], told=False)
                 if vectors.shape[1] != self.scorer.structure_width:
@@ -214,8 +214,8 @@ class TrajectoryReranker(Operator):
                         f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
                         f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
                     )
-                held.update(zip(new, vectors, strict=True))
-        return torch.stack([held[p] for p in patterns]).to(index.device)
+                table.update(zip(new, vectors, strict=True))
+        return torch.stack([table[p] for p in patterns]).to(index.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,17 +230,17 @@ class TrajectoryScores(Request):
 
     @classmethod
     @torch.inference_mode()
-    def together(cls, backend: Any, asked: Sequence[tuple[int, TrajectoryScores]]) -> list[np.ndarray]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, TrajectoryScores]]) -> list[np.ndarray]:
         """Return scores, one product for all questions."""
-        index, reranker, parts = backend.queries.index, asked[0][1].reranker, [request.seen for _, request in asked]
+        index, reranker, parts = backend.queries.index, requests[0][1].reranker, [request.seen for _, request in requests]
         scorer = reranker.scorer.to(index.device)
         number: dict[tuple[str, ...], int] = {}
-        pattern = [number.setdefault(kinds, len(number)) for seen in parts for kinds in seen.patterns]
+        pattern = [number.setdefault(kinds, len(number)) for part in parts for kinds in part.patterns]
         structure = torch.relu(scorer.text_emb_enc(reranker.structure_vectors(index, list(number))))
         text, identifier = (
-            torch.from_numpy(np.concatenate([getattr(seen, name) for seen in parts])).to(index.device)
+            torch.from_numpy(np.concatenate([getattr(part, name) for part in parts])).to(index.device)
             for name in ("text", "identifier")
         )
         scores = scorer.score(structure[pattern], text, identifier)
         check_scores(scores, "The reranker of MoR")
-        return np.split(scores.cpu().numpy(), np.cumsum([len(seen.text) for seen in parts])[:-1])
+        return np.split(scores.cpu().numpy(), np.cumsum([len(part.text) for part in parts])[:-1])

@@ -135,12 +135,12 @@ def _loaded(
     checkpoint: str | Path, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
 ) -> tuple[Any, TrajectoryReranker | None]:
     """Return planner and reranker, those of a checkpoint where none is given."""
-    held = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
-    if not any(held.values()):
+    files = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
+    if not any(files.values()):
         raise InvalidArgumentError(f"{checkpoint} has neither a planner nor a reranker; make one with graph-retrievers fit mor.")
-    if planner is None and held[_PLANNER]:
+    if planner is None and files[_PLANNER]:
         planner = TrainedPlanner.load(checkpoint)
-    if rerank and reranker is None and held[_RERANKER]:
+    if rerank and reranker is None and files[_RERANKER]:
         kinds, older = {"node_only": (bool,), "features": (list,)}, {"node_only": False, "features": list(FEATURES)}
         tensors, settings = load_part(checkpoint, _RERANKER, kinds, "MoR", older)
         reranker = TrajectoryReranker(tensors, node_only=settings["node_only"], features=settings["features"])
@@ -169,24 +169,34 @@ def fit_mor(
     train = [query for query in dataset.queries if query.split == "train" and query.plan]
     dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
     if not train or not dev:
-        found = f"{len(train)} train and {len(dev)} dev queries with a plan"
-        raise InvalidArgumentError(f"{dataset.name} has {found}; MoR learns from both.")
+        counts = f"{len(train)} train and {len(dev)} dev queries with a plan"
+        raise InvalidArgumentError(f"{dataset.name} has {counts}; MoR learns from both.")
     options: dict[str, Any] = {"seed": seed, "show_progress": show_progress}
     pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
-    planner, planned = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
+    planner, planner_history = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
     planner.save(folder)
     row = index.graph.row
     examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
     by_text = [replace(example, plan=None) for example in examples[0]]
     length = max(len(query.plan) for query in train)
-    read: dict[str, Any] = {"node_only": node_only, "features": read_features(features)}
+    settings: dict[str, Any] = {"node_only": node_only, "features": read_features(features)}
     traversal = MixedTraversal(exact_titles=exact_titles)
-    reranker, ranked = fit_trajectory_reranker(
-        index, examples[0] + by_text, examples[1], traversal, length=length, **read, **options
+    reranker, reranker_history = fit_trajectory_reranker(
+        index, examples[0] + by_text, examples[1], traversal, length=length, **settings, **options
     )
-    config = {**read, "exact_titles": exact_titles, "embedding": index.embedding_name, "seed": seed, "history": ranked.to_dict()}
+    config = {
+        **settings,
+        "exact_titles": exact_titles,
+        "embedding": index.embedding_name,
+        "seed": seed,
+        "history": reranker_history.to_dict(),
+    }
     save_checkpoint(folder, _RERANKER, reranker.scorer.state_dict(), config)
     return {
-        "planner": {"right_on_dev": planned.best_score, "plans": planned.classes, "left_out": planned.left_out},
-        "reranker": {"mrr_on_dev": ranked.best_score, "epoch": ranked.best_epoch},
+        "planner": {
+            "right_on_dev": planner_history.best_score,
+            "plans": planner_history.classes,
+            "left_out": planner_history.left_out,
+        },
+        "reranker": {"mrr_on_dev": reranker_history.best_score, "epoch": reranker_history.best_epoch},
     }

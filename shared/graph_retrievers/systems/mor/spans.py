@@ -39,8 +39,8 @@ class QuestionWords:
 
     def find(self, phrase: str) -> Span | None:
         """Return the first span that equals a phrase, ignoring case, or None."""
-        wanted = phrase.strip().casefold()
-        return next((span for span in self.spans if self.phrase(span).casefold() == wanted), None)
+        text = phrase.strip().casefold()
+        return next((span for span in self.spans if self.phrase(span).casefold() == text), None)
 
     def types(self, span: Span) -> set[str]:
         """Return the types of the nodes that have the span as their title."""
@@ -53,17 +53,17 @@ class QuestionWords:
         the span as their title, and its length.
         """
         begin, end = span
-        found = []
+        features = []
         for mark, cut in (("w", None), ("p", _PREFIX)):
             words = ["<", *(w[:cut] for w in self._lower[:begin]), "_", *(w[:cut] for w in self._lower[end:]), ">"]
-            found += [f"{mark}:{' '.join(words[i : i + n])}" for n in (1, 2, 3) for i in range(len(words) - n + 1)]
-        found += [f"title={kind}" for kind in sorted(self.types(span))] or ["no title"]
-        found.append(f"length={min(end - begin, 6)}")
-        return [zlib.crc32(feature.encode()) % buckets for feature in found]
+            features += [f"{mark}:{' '.join(words[i : i + n])}" for n in (1, 2, 3) for i in range(len(words) - n + 1)]
+        features += [f"title={kind}" for kind in sorted(self.types(span))] or ["no title"]
+        features.append(f"length={min(end - begin, 6)}")
+        return [zlib.crc32(feature.encode()) % buckets for feature in features]
 
     def wrong_spans(self, gold: Span, count: int, generator: torch.Generator) -> list[Span]:
         """Return spans other than `gold`: all that are titles of nodes, and up to `count` drawn at random."""
-        others = [span for span in self.spans if span != gold]
-        titled = [span for span in others if self.types(span)]
-        drawn = [others[i] for i in torch.randperm(len(others), generator=generator)[:count].tolist()]
-        return list(dict.fromkeys(titled + drawn))
+        spans = [span for span in self.spans if span != gold]
+        title_spans = [span for span in spans if self.types(span)]
+        drawn = [spans[i] for i in torch.randperm(len(spans), generator=generator)[:count].tolist()]
+        return list(dict.fromkeys(title_spans + drawn))

@@ -157,14 +157,14 @@ class TrainedPlanner:
             If no training question contains its plan's restriction.
         """
         pairs = [(QuestionWords(text, graph), read_plan(plan)) for text, plan in train]
-        held = [(text, read_plan(plan)) for text, plan in dev]
+        dev_pairs = [(text, read_plan(plan)) for text, plan in dev]
         marked = [(question, plan, _gold(question, plan)) for question, plan in pairs]
         usable = [(question, plan, span) for question, plan, span in marked if span is not None]
         if not usable:
             raise InvalidArgumentError("No training question holds the one restriction of its plan, word for word.")
         skeletons = list(dict.fromkeys(_with_restriction(plan, "") for _, plan, _ in usable))
-        titled = sum(bool(question.types(span)) for question, _, span in usable)
-        planner = cls(skeletons, titled=titled >= _TITLED_SHARE * len(usable))
+        titles = sum(bool(question.types(span)) for question, _, span in usable)
+        planner = cls(skeletons, titled=titles >= _TITLED_SHARE * len(usable))
         number = {skeleton: i for i, skeleton in enumerate(skeletons)}
         generator = torch.Generator().manual_seed(seed)
         examples: list[Tensor] = []
@@ -177,12 +177,14 @@ class TrainedPlanner:
 
         def batches(random: torch.Generator) -> Iterable[tuple[list[list[int]], Tensor]]:
             for rows in torch.randperm(len(examples), generator=random).split(_BATCH):
-                kept = [examples[i][torch.rand(len(examples[i]), generator=random) >= dropout] for i in rows.tolist()]
-                yield [features.tolist() for features in kept], targets[rows]
+                parts = [examples[i][torch.rand(len(examples[i]), generator=random) >= dropout] for i in rows.tolist()]
+                yield [features.tolist() for features in parts], targets[rows]
 
         def right() -> float:
-            plans = planner.plan([text for text, _ in held], graph)
-            return sum(same_plan(plan, wanted) for plan, (_, wanted) in zip(plans, held, strict=True)) / max(len(held), 1)
+            plans = planner.plan([text for text, _ in dev_pairs], graph)
+            return sum(same_plan(plan, gold_plan) for plan, (_, gold_plan) in zip(plans, dev_pairs, strict=True)) / max(
+                len(dev_pairs), 1
+            )
 
         def loss(batch: tuple[list[list[int]], Tensor]) -> Tensor:
             return nn.functional.cross_entropy(planner._logits(batch[0]), batch[1])
@@ -202,13 +204,13 @@ class TrainedPlanner:
     def load(cls, folder: str | Path) -> TrainedPlanner:
         """Return the planner of a checkpoint; InvalidArgumentError if the folder has none, or one that cannot be read."""
         kinds = {"titled": (bool,), "buckets": (int,), "threshold": (int, float), "plans": (list,), "restricted": (list,)}
-        tensors, found = load_part(folder, _PART, kinds, "a trained planner")
+        tensors, settings = load_part(folder, _PART, kinds, "a trained planner")
         try:
-            plans = zip([read_plan(plan) for plan in found["plans"]], found["restricted"], strict=True)
+            plans = zip([read_plan(plan) for plan in settings["plans"]], settings["restricted"], strict=True)
             skeletons = [_restored(plan, place) for plan, place in plans]
             # A table of weights is made when it is known that they are there.
-            planner = cls(skeletons, titled=found["titled"], buckets=1, threshold=found["threshold"])
-            planner.buckets = positive("buckets", found["buckets"])
+            planner = cls(skeletons, titled=settings["titled"], buckets=1, threshold=settings["threshold"])
+            planner.buckets = positive("buckets", settings["buckets"])
         except (TypeError, ValueError, InvalidPlanError) as error:
             raise InvalidArgumentError(f"The planner in {folder} cannot be read: {error}") from error
         planner.model = restored(lambda: planner._network(), tensors, "a trained planner")
@@ -235,8 +237,8 @@ def _restricted(plan: PlanningGraph) -> list[tuple[int, int, PathStep]]:
 
 def _gold(question: QuestionWords, plan: PlanningGraph) -> Span | None:
     """Return the span of the question that is the plan's one restriction, or None."""
-    found = [phrase for _, _, step in _restricted(plan) for phrase in step.restriction]
-    return question.find(found[0]) if len(found) == 1 else None
+    phrases = [phrase for _, _, step in _restricted(plan) for phrase in step.restriction]
+    return question.find(phrases[0]) if len(phrases) == 1 else None
 
 
 def _replaced(plan: PlanningGraph, path: int, step: int, restriction: tuple[str, ...]) -> PlanningGraph:
@@ -250,9 +252,9 @@ def _restored(plan: PlanningGraph, place: Any) -> PlanningGraph:
     """Return a plan as it was before it was saved, with ``("",)`` as the restriction at its place, path and step."""
     path, step = place if isinstance(place, list) and [type(number) for number in place] == [int, int] else (-1, -1)
     if 0 <= path < len(plan.paths) and 0 <= step < len(plan.paths[path]):
-        made = _replaced(plan, path, step, ("",))
-        if len(_restricted(made)) == 1:
-            return made
+        original = _replaced(plan, path, step, ("",))
+        if len(_restricted(original)) == 1:
+            return original
     raise InvalidArgumentError(f"the restriction of a plan is said to be at {shown(place, 60)}; expected its one path and step")
 
 

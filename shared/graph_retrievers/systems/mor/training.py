@@ -82,14 +82,14 @@ def fit_trajectory_reranker(
     scorer = TrajectoryScorer(length, width, seed=seed)
     reranker = TrajectoryReranker(scorer, embedding=embedding, node_only=node_only, features=features)
     patterns: dict[tuple[str, ...], int] = {}
-    learned = _gather(index, train, traversal, reranker, patterns, show_progress)
-    held = _gather(index, dev, traversal, reranker, patterns, show_progress)
+    train_candidates = _gather(index, train, traversal, reranker, patterns, show_progress)
+    dev_candidates = _gather(index, dev, traversal, reranker, patterns, show_progress)
     structure = reranker.structure_vectors(index, list(patterns)) if patterns else torch.zeros((0, width))
-    other = learned.real & ~learned.gold
+    other = train_candidates.real & ~train_candidates.gold
     counts = other.sum(1)
     # The columns of each question's negatives come first.
     columns = torch.sort((~other).to(torch.int8), dim=1, stable=True).indices
-    positives = (learned.gold & (counts > 0).unsqueeze(1)).nonzero()
+    positives = (train_candidates.gold & (counts > 0).unsqueeze(1)).nonzero()
     if not len(positives):
         raise InvalidArgumentError("No training question has a relevant candidate beside others; check plans and gold nodes.")
     scorer = reranker.scorer.to(index.device)
@@ -105,14 +105,16 @@ def fit_trajectory_reranker(
             yield question, column, columns[question].gather(1, drawn.long())
 
     def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        question, column, wrong = batch
-        everywhere = question.unsqueeze(1).expand_as(wrong)
-        return sampled_cross_entropy(scores(learned, question, column), scores(learned, everywhere, wrong))
+        question, column, negative_columns = batch
+        everywhere = question.unsqueeze(1).expand_as(negative_columns)
+        return sampled_cross_entropy(
+            scores(train_candidates, question, column), scores(train_candidates, everywhere, negative_columns)
+        )
 
     def reciprocal_rank() -> float:
-        question, place = torch.ones_like(held.gold).nonzero().view(*held.gold.shape, 2).unbind(2)
-        values = scores(held, question, place).masked_fill(~held.real, float("-inf"))
-        right = held.gold.gather(1, torch.sort(values, dim=1, descending=True, stable=True).indices)
+        question, place = torch.ones_like(dev_candidates.gold).nonzero().view(*dev_candidates.gold.shape, 2).unbind(2)
+        values = scores(dev_candidates, question, place).masked_fill(~dev_candidates.real, float("-inf"))
+        right = dev_candidates.gold.gather(1, torch.sort(values, dim=1, descending=True, stable=True).indices)
         ranks = right.to(torch.int8).argmax(1) + 1.0
         return float((right.any(1) / ranks).mean())
 
@@ -131,8 +133,8 @@ def _gather(
     """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
 
     def gathered(question: Question) -> Algorithm[tuple[np.ndarray, Trajectories]]:
-        found = yield from traversal.stepped(question, nothing)
-        return found.nodes, (yield from reranker.trajectories(question, found))
+        candidates = yield from traversal.stepped(question, nothing)
+        return candidates.nodes, (yield from reranker.trajectories(question, candidates))
 
     nothing = Candidates.seeds(np.zeros(0, np.int64), np.zeros(0), "")
     width, length = traversal.candidates, reranker.scorer.length
@@ -143,11 +145,11 @@ def _gather(
         group = examples[start : start + _GROUP]
         queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
         backend = MemoryBackend(queries)
-        found = run(backend, list(map(gathered, backend.questions())))
-        for row, (example, (nodes, seen)) in enumerate(zip(group, found, strict=True), start):
+        results = run(backend, list(map(gathered, backend.questions())))
+        for row, (example, (nodes, trajectories)) in enumerate(zip(group, results, strict=True), start):
             count = len(nodes)
-            text[row, :count], identifier[row, :count], real[row, :count] = seen.text, seen.identifier, True
-            pattern[row, :count] = [patterns.setdefault(kinds, len(patterns)) for kinds in seen.patterns]
+            text[row, :count], identifier[row, :count], real[row, :count] = trajectories.text, trajectories.identifier, True
+            pattern[row, :count] = [patterns.setdefault(kinds, len(patterns)) for kinds in trajectories.patterns]
             gold[row, :count] = np.isin(nodes, example.gold)
     tables = (torch.from_numpy(table).to(index.device) for table in (text, pattern, identifier, real, gold))
     return _Candidates(*tables)

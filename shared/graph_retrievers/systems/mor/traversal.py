@@ -156,7 +156,7 @@ class MixedTraversal(Operator):
         `texts` and `plans` have the questions and the caller's plans, None for a question without one.
         """
         plans = list(plans)
-        missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
+        rows = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
         if self.planner is None:
             if not self._warned and any(plan is None for plan in plans):
                 self._warned = True
@@ -166,12 +166,12 @@ class MixedTraversal(Operator):
                 )
             return plans
         try:
-            made = list(self.planner.plan([texts[row] for row in missing], graph)) if missing else []
+            answers = list(self.planner.plan([texts[row] for row in rows], graph)) if rows else []
         except Exception as error:
-            made = [failed_plan(error)] * len(missing)
-        if len(made) != len(missing):
-            raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
-        for row, plan in zip(missing, made, strict=True):
+            answers = [failed_plan(error)] * len(rows)
+        if len(answers) != len(rows):
+            raise InvalidArgumentError(f"The planner gave {len(answers)} plans for {len(rows)} questions; one each is needed.")
+        for row, plan in zip(rows, answers, strict=True):
             plans[row] = plan
         return plans
 
@@ -179,19 +179,19 @@ class MixedTraversal(Operator):
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes to which the question's plan leads, best first; earlier results are not read."""
         # Section 3.1: the planning graph, its paths and the types that they end in.
-        checked, schema = yield Planning(self)
-        question.notes += [checked.note] if checked.note else []
-        paths = checked.plan.paths
+        check, schema = yield Planning(self)
+        question.notes += [check.note] if check.note else []
+        paths = check.plan.paths
         # Section 3.2: every path is followed, with structure and text.
         walks = yield Parallel([self._follow(question, path, schema) for path in paths])
         none = np.zeros(0, np.int64)
-        reached = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
-        reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
+        pool = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
+        pool = pool.taken(np.flatnonzero(question.returned(pool.nodes)))
         # Section 4.1: text fills up what the plan finds, and takes its place where it cannot be walked.
-        signal, room = matching_signal(question, self.matching), self.candidates - len(reached)
+        signal, room = matching_signal(question, self.matching), self.candidates - len(pool)
         ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
         both = tuple(Nearest(self.candidates, name, returned=True, types=ends) for name in ("dense", "bm25"))
         if not (paths or self.fill or self.matching) and {"dense", "bm25"} <= set(question.signals):
@@ -200,23 +200,23 @@ class MixedTraversal(Operator):
             parts = [
                 scaled_parts(part, depth=self.candidates, from_zero=words) for part, words in zip(lists, (False, True), strict=True)
             ]
-            reached = fused(lists, parts)
-            scores = reached.scores
+            pool = fused(lists, parts)
+            scores = pool.scores
         else:
             if room > 0 and (self.fill or not paths):
-                filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
-                filler = filler[places_of(reached.nodes, filler) < 0][:room]
-                reached = concatenated([reached, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
-            scores = yield Scores(reached.nodes, "dense" if "dense" in question.signals else signal)
-        by = best(scores, self.candidates, reached.nodes)
-        result = reached.taken(by)
+                filler, _ = yield Nearest(self.candidates + len(pool), signal, returned=True, types=ends)
+                filler = filler[places_of(pool.nodes, filler) < 0][:room]
+                pool = concatenated([pool, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
+            scores = yield Scores(pool.nodes, "dense" if "dense" in question.signals else signal)
+        by = best(scores, self.candidates, pool.nodes)
+        result = pool.taken(by)
         return replace(
             result,
             scores=falling(scores[by]),
             operators=(self.name, "TextMatching"),
             # A node that no step reached was found by text.
             origins=np.where(result.trails[:, -2:-1] >= 0, 0, 1).min(1, initial=1),
-            beside={"seed_scores": _seed_scores(result.trails, [part for _, matched in walks for part in matched])},
+            beside={"seed_scores": _seed_scores(result.trails, [part for _, matches in walks for part in matches])},
         )
 
     def _follow(self, question: Question, path: ReasoningPath, schema: TypeSchema) -> Algorithm[tuple[Candidates, list[Ranked]]]:
@@ -227,40 +227,40 @@ class MixedTraversal(Operator):
             # Equation 5: the nodes of a type that are most similar to the question and the restriction.
             return Nearest(k, signal, text=_restricted(question, step), types=(step.type,), among="name")
 
-        restricted = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
+        layers = [layer for layer, step in enumerate(rest) if step.phrase.strip() and self.matches]
         titles = first.restriction if self.exact_titles else ()
-        wanted = [matching(first, self.seeds), *(matching(rest[layer], self.matches) for layer in restricted)]
-        seeds, *matched, named = yield *wanted, ByTitle(titles, first.type)
-        if len(named):
-            seeds = named, (yield Scores(named, signal, _restricted(question, first)))
-        by_text = dict(zip(restricted, matched, strict=True))
+        requests = [matching(first, self.seeds), *(matching(rest[layer], self.matches) for layer in layers)]
+        seeds, *matches, title_rows = yield *requests, ByTitle(titles, first.type)
+        if len(title_rows):
+            seeds = title_rows, (yield Scores(title_rows, signal, _restricted(question, first)))
+        by_text = dict(zip(layers, matches, strict=True))
         # V of the layer, by the start of each trajectory (better matches and earlier layers first), then by row.
         nodes, start = seeds[0], np.arange(len(seeds[0]))
-        trails, entered = nodes[:, None], len(nodes)
+        trails, count = nodes[:, None], len(nodes)
         for layer, (near_step, step) in enumerate(zip(path.steps, rest, strict=False)):
             # Equation 4: the neighbours of the planned type.
-            reached, parent = nodes[:0], nodes[:0]
+            rows, parent = nodes[:0], nodes[:0]
             if self.structure:
                 near, whole = yield Steps(nodes, *self._edges(near_step, step, schema), self.max_edges)
                 if not whole:
                     question.notes.append(f"A walk was cut short after reading {self.max_edges} edges in one step.")
-                reached, once = np.unique(near.node, return_index=True)
+                rows, once = np.unique(near.node, return_index=True)
                 parent = near.owner[once]
                 by = np.argsort(start[parent], kind="stable")
-                reached, parent = reached[by], parent[by]
+                rows, parent = rows[by], parent[by]
             # Equation 6: text matches join them.
             new = by_text[layer][0] if layer in by_text else nodes[:0]
-            new = new[places_of(reached, new) < 0]
-            start = np.concatenate([start[parent], entered + np.arange(len(new))])
+            new = new[places_of(rows, new) < 0]
+            start = np.concatenate([start[parent], count + np.arange(len(new))])
             trails = np.concatenate([trails[parent], np.full((len(new), trails.shape[1]), -1)])
-            nodes, entered = np.concatenate([reached, new]), entered + len(new)
+            nodes, count = np.concatenate([rows, new]), count + len(new)
             trails = np.concatenate([trails, nodes[:, None]], 1)
-            if len(named):
-                others = places_of(named, nodes) < 0
-                nodes, start, trails = nodes[others], start[others], trails[others]
-        found = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
+            if len(title_rows):
+                mask = places_of(title_rows, nodes) < 0
+                nodes, start, trails = nodes[mask], start[mask], trails[mask]
+        result = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
         relations = np.tile([question.relation(step.relation) for step in rest], (len(nodes), 1))
-        return replace(found, trails=trails, relations=relations), [seeds, *matched]
+        return replace(result, trails=trails, relations=relations), [seeds, *matches]
 
     def _edges(self, near: PathStep, far: PathStep, schema: TypeSchema) -> tuple[str | None, str | None]:
         """Return type and relation of a step, None for any."""
@@ -274,11 +274,11 @@ def _merged(walks: Sequence[Candidates]) -> Candidates:
 
     Of several ways to a node the longest counts, of equal ones that of the first path. Paths that lead nowhere do not count.
     """
-    found, route = concatenated(walks), np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
-    by = np.lexsort((route, -(found.trails >= 0).sum(1)))
-    _, first, times = np.unique(found.nodes[by], return_index=True, return_counts=True)
-    shared = times == sum(len(walk) > 0 for walk in walks)
-    return found.taken(by[first[shared] if shared.any() else first])
+    candidates, route = concatenated(walks), np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+    by = np.lexsort((route, -(candidates.trails >= 0).sum(1)))
+    _, first, times = np.unique(candidates.nodes[by], return_index=True, return_counts=True)
+    mask = times == sum(len(walk) > 0 for walk in walks)
+    return candidates.taken(by[first[mask] if mask.any() else first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,11 +292,11 @@ class Planning(Request):
     traversal: MixedTraversal
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, TypeSchema]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, TypeSchema]]:
         """Return the checked plans."""
-        traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.queries.index.facts
-        given, schema = queries.input("plan"), traversal.schema(graph)
-        plans = traversal.plans([queries.texts[b] for b, _ in asked], [given[b] for b, _ in asked], graph)
+        traversal, queries, graph = requests[0][1].traversal, backend.queries, backend.queries.index.facts
+        inputs, schema = queries.input("plan"), traversal.schema(graph)
+        plans = traversal.plans([queries.texts[b] for b, _ in requests], [inputs[b] for b, _ in requests], graph)
         return [(traversal.check(plan, graph), schema) for plan in plans]
 
 
@@ -314,11 +314,11 @@ def _restricted(question: Question, step: PathStep) -> str:
     return f"{question.text} {step.phrase}"
 
 
-def _seed_scores(trails: np.ndarray, matched: Sequence[Ranked]) -> np.ndarray:
+def _seed_scores(trails: np.ndarray, matches: Sequence[Ranked]) -> np.ndarray:
     """Return the best similarity of the first node of each trail if text matched it, else NaN: shape [n]."""
-    known: dict[int, float] = {}
-    for nodes, scores in matched:
+    similarities: dict[int, float] = {}
+    for nodes, scores in matches:
         for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
-            known[node] = max(score, known.get(node, score))
+            similarities[node] = max(score, similarities.get(node, score))
     starts = trails[np.arange(len(trails)), (trails >= 0).argmax(1)]
-    return np.array([known.get(node, np.nan) for node in starts.tolist()], np.float32)
+    return np.array([similarities.get(node, np.nan) for node in starts.tolist()], np.float32)

@@ -75,15 +75,15 @@ class PathRerank(Operator):
         """Whether the model is that of the index, and its weight is not 0."""
         return self.model is None and self.weight > 0
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes; the first `depth` that may be returned are ordered by the mixed scores."""
-        places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
+        places = np.flatnonzero(question.returned(candidates.nodes))[: self.depth]
         if self.weight == 0 or not len(places):
-            return found
-        read = found.taken(places)
-        texts = yield from texts_read(question, read, True, self.model)
-        scores = yield Relevance(read.nodes, texts=texts, model=self.model, notes=question.notes)
-        return replaced(found, places, mixed_with_ranks(scores, self.weight))
+            return candidates
+        head = candidates.taken(places)
+        texts = yield from texts_read(question, head, True, self.model)
+        scores = yield Relevance(head.nodes, texts=texts, model=self.model, notes=question.notes)
+        return replaced(candidates, places, mixed_with_ranks(scores, self.weight))
 
 
 def mixed_with_ranks(scores: np.ndarray, weight: float) -> np.ndarray:
@@ -95,7 +95,7 @@ def mixed_with_ranks(scores: np.ndarray, weight: float) -> np.ndarray:
 def _standardized(values: np.ndarray) -> np.ndarray:
     if not len(values):
         return values
-    centred = values - values.mean()
-    spread = np.sqrt(np.square(centred).mean())
+    deviations = values - values.mean()
+    spread = np.sqrt(np.square(deviations).mean())
     # Of scores that are equal but for rounding, the differences tell nothing.
-    return centred / spread if spread > 1e-6 * np.abs(values).max() else np.zeros_like(values)
+    return deviations / spread if spread > 1e-6 * np.abs(values).max() else np.zeros_like(values)

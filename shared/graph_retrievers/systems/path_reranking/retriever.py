@@ -202,7 +202,7 @@ def fit_path_reranking(
     model, weight, history = fit_path_rerank(
         index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
     )
-    told = {
+    config = {
         "weight": weight,
         "depth": depth,
         "first": written(first),
@@ -210,7 +210,7 @@ def fit_path_reranking(
         "seed": seed,
         "history": history.to_dict(),
     }
-    _write(folder, model, told)
+    _write(folder, model, config)
     if options["resume"] is not None:
         clear_state(options["resume"])
     return {**history.summary(), "weight": weight}
@@ -227,11 +227,11 @@ def _check_places(folder: Path) -> None:
         raise InvalidArgumentError(f"{folder / _MODEL} is not of a checkpoint and would be replaced; choose another folder.")
 
 
-def _write(folder: Path, model: CrossEncoder, told: Mapping[str, Any]) -> None:
+def _write(folder: Path, model: CrossEncoder, config: Mapping[str, Any]) -> None:
     new, place = folder / f"{_MODEL}.partial", folder / _MODEL
     shutil.rmtree(new, ignore_errors=True)
     model.save(new)
-    settings = {**told, "files": _digests(new)}
+    settings = {**config, "files": _digests(new)}
     (folder / f"{_FILE}.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     # Readers find files that belong together, or see by the digest that they do not.
     shutil.rmtree(place, ignore_errors=True)

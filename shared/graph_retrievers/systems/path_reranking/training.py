@@ -85,7 +85,7 @@ def fit_path_rerank(
     # Two models may have one name.
     settings: dict[str, Any] = {"weights": _digest(model.module)}
     learnt = _examples(index, train, first, depth, show_progress)
-    held = _examples(index, dev, first, depth, show_progress)
+    dev_examples = _examples(index, dev, first, depth, show_progress)
     # A relevant candidate of a question, by the places of both.
     pairs = [
         (place, column)
@@ -111,50 +111,50 @@ def fit_path_rerank(
     def quality() -> float:
         if not all(bool(torch.isfinite(value).all()) for value in model.module.parameters()):
             raise InvalidArgumentError("The weights of the model became NaN or infinite; use a smaller learning_rate.")
-        return _chosen(model.reload(), held, k, show_progress)[1]
+        return _chosen(model.reload(), dev_examples, k, show_progress)[1]
 
     options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
     settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
-    settings |= {"examples": hashlib.sha256(ascii([learnt, held]).encode()).hexdigest()}
+    settings |= {"examples": hashlib.sha256(ascii([learnt, dev_examples]).encode()).hexdigest()}
     history = fit(
         model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )
-    return model.reload(), _chosen(model, held, k, show_progress)[0], history
+    return model.reload(), _chosen(model, dev_examples, k, show_progress)[0], history
 
 
 def _examples(
     index: GraphIndex, questions: Sequence[LabelledQuery], first: Operator, depth: int, show_progress: bool
 ) -> list[_Example]:
-    made = []
+    examples = []
     for part in progress_bar(parts_of(questions), desc="candidates", unit="batch", disable=not show_progress):
         lists = ranked(first, Queries.of(index, [question.text for question in part]))
-        for question, found in zip(part, lists, strict=True):
-            gold, head = set(question.gold), found.top(depth)
+        for question, candidates in zip(part, lists, strict=True):
+            gold, head = set(question.gold), candidates.top(depth)
             relevant = [row in gold for row in head.nodes.tolist()]
-            made.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
-    return made
+            examples.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
+    return examples
 
 
 def _group(example: _Example, column: int, negatives: int, random: torch.Generator) -> tuple[str, list[str]]:
     """Return the question, and the text of a relevant candidate before those of `negatives` others; of few, some twice."""
-    others = [text for text, relevant in zip(example.texts, example.relevant, strict=True) if not relevant]
-    drawn = torch.randint(len(others), (negatives,), generator=random)
-    if len(others) >= negatives:
-        drawn = torch.randperm(len(others), generator=random)[:negatives]
-    return example.question, [example.texts[column], *(others[place] for place in drawn.tolist())]
+    texts = [text for text, relevant in zip(example.texts, example.relevant, strict=True) if not relevant]
+    drawn = torch.randint(len(texts), (negatives,), generator=random)
+    if len(texts) >= negatives:
+        drawn = torch.randperm(len(texts), generator=random)[:negatives]
+    return example.question, [example.texts[column], *(texts[place] for place in drawn.tolist())]
 
 
-def _chosen(model: CrossEncoder, held: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
+def _chosen(model: CrossEncoder, examples: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
     """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
     totals = [0.0] * len(WEIGHTS)
-    for example in progress_bar(held, desc="held out", unit="question", leave=False, disable=not show_progress):
+    for example in progress_bar(examples, desc="held out", unit="question", leave=False, disable=not show_progress):
         scores = model.score(model.encode([example.question] * len(example.texts), example.texts)).cpu().numpy()
         relevant = torch.tensor(example.relevant, dtype=torch.float64)
         for place, weight in enumerate(WEIGHTS):
             order = np.argsort(-mixed_with_ranks(scores, weight), kind="stable")[:k]
             totals[place] += _quality(relevant[order], example.gold, k)
     best = max(range(len(WEIGHTS)), key=totals.__getitem__)
-    return WEIGHTS[best], totals[best] / len(held)
+    return WEIGHTS[best], totals[best] / len(examples)
 
 
 def _quality(relevant: Tensor, gold: int, k: int) -> float:
@@ -164,8 +164,8 @@ def _quality(relevant: Tensor, gold: int, k: int) -> float:
 
 
 def _digest(module: torch.nn.Module) -> str:
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
-        made.update(name.encode())
-        made.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return made.hexdigest()
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -108,20 +108,22 @@ class ChainSearch(Operator):
         self.dedupe, self.as_trails = choice("dedupe", dedupe, ("after_limit", "before_limit")), as_trails
         self.semantics = choice("semantics", semantics, SEMANTICS)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the candidates with the best chains through them, or with the chains as their trails."""
-        by = np.argsort(found.nodes, kind="stable")
-        rows = found.nodes[by]
-        beam = _Beam(self, found.taken(by), question.walked(rows), (yield EdgesAmong(rows, self.semantics == "rows")))
+        by = np.argsort(candidates.nodes, kind="stable")
+        rows = candidates.nodes[by]
+        beam = _Beam(self, candidates.taken(by), question.walked(rows), (yield EdgesAmong(rows, self.semantics == "rows")))
         if beam.whole and self.width > _SCOUTS:
             # If only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
             beam.run(_SCOUTS)
         beam.run(self.width)
         if -np.inf < beam.cut >= beam.floor:
             question.notes.append(f"the chains may not be the best: more than {self.width} prefixes were under way")
-        kept = slice(None) if beam.whole else _distinct(beam.chains, beam.copies(), self.limit)
-        nodes, means = np.append(rows, -1)[beam.chains[kept]], beam.means[kept]
-        return _along(found, nodes).trimmed() if self.as_trails else replace(found, chains=Chains(nodes, means, self.name))
+        places = slice(None) if beam.whole else _distinct(beam.chains, beam.copies(), self.limit)
+        nodes, means = np.append(rows, -1)[beam.chains[places]], beam.means[places]
+        return (
+            _along(candidates, nodes).trimmed() if self.as_trails else replace(candidates, chains=Chains(nodes, means, self.name))
+        )
 
 
 class _Beam:
@@ -131,17 +133,17 @@ class _Beam:
     than the limit), and `cut` the highest bound of a prefix beyond the width (-inf if there was none).
     """
 
-    def __init__(self, search: ChainSearch, found: Candidates, walkable: np.ndarray, links: Near) -> None:
+    def __init__(self, search: ChainSearch, candidates: Candidates, walkable: np.ndarray, links: Near) -> None:
         self.limit, self.length, self.whole = search.limit, search.length, search.dedupe == "before_limit"
-        self.level = found.scores.astype(np.float64)
+        self.level = candidates.scores.astype(np.float64)
         # A seed that may not be visited can only be the first node of a chain.
-        self.is_seed, self.walkable, self.floor = np.all(found.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
+        self.is_seed, self.walkable, self.floor = np.all(candidates.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
         # Parallel rows are one edge.
-        self.edges, self.parallel = np.unique(links.owner * len(found) + links.node, return_counts=True)
-        near, self.far = np.divmod(self.edges, max(len(found), 1))
-        self.indptr = np.searchsorted(near, np.arange(len(found) + 1))
+        self.edges, self.parallel = np.unique(links.owner * len(candidates) + links.node, return_counts=True)
+        near, self.far = np.divmod(self.edges, max(len(candidates), 1))
+        self.indptr = np.searchsorted(near, np.arange(len(candidates) + 1))
         # reach[j]: B_j, the largest sum of activations of a walk of j more nodes.
-        self.reach = np.zeros((self.length, len(found)))
+        self.reach = np.zeros((self.length, len(candidates)))
         for j in range(1, self.length):
             self.reach[j] = -np.inf
             np.maximum.at(self.reach[j], near, (self.level + self.reach[j - 1])[self.far])
@@ -156,11 +158,11 @@ class _Beam:
             sums, ended = self.level[paths].sum(1), np.ones(len(paths), bool)
             ahead, bounds = np.empty((0, nodes), np.int64), np.empty(0)
             for owner, child in self._steps(paths):
-                entered = self.walkable[child]
+                mask = self.walkable[child]
                 if self.whole:
                     # Next to a seed that may not be entered, a path is the end of a chain from there, if its start may be entered.
-                    ended[owner[entered | self.walkable[paths[owner, 0]]]] = False
-                owner, child = owner[entered], child[entered]
+                    ended[owner[mask | self.walkable[paths[owner, 0]]]] = False
+                owner, child = owner[mask], child[mask]
                 total = sums[owner] + self.level[child]
                 if not self.whole or nodes > self.length:
                     good = total / nodes >= self.floor * (1 - _SLACK)
@@ -168,13 +170,13 @@ class _Beam:
                 if nodes <= self.length:
                     more = np.arange(0 if self.whole else 1, self.length + 2 - nodes)[:, None]
                     bound = ((total + self.reach[more, child]) / (nodes + more)).max(0)
-                    kept = bound >= self.floor * (1 - _SLACK)
-                    ahead = np.concatenate([ahead, np.column_stack([paths[owner[kept]], child[kept]])])
-                    bounds = np.concatenate([bounds, bound[kept]])
+                    selection = bound >= self.floor * (1 - _SLACK)
+                    ahead = np.concatenate([ahead, np.column_stack([paths[owner[selection]], child[selection]])])
+                    bounds = np.concatenate([bounds, bound[selection]])
                 if len(bounds) > width:
                     by = np.argsort(-bounds, kind="stable")
-                    self.cut, kept = max(self.cut, bounds[by[width]]), np.sort(by[:width])
-                    ahead, bounds = ahead[kept], bounds[kept]
+                    self.cut, selection = max(self.cut, bounds[by[width]]), np.sort(by[:width])
+                    ahead, bounds = ahead[selection], bounds[selection]
             if self.whole and nodes > 2:
                 self._take(paths[ended])
             # The floor may be higher than when the first of them were found.
@@ -217,20 +219,20 @@ def _distinct(chains: np.ndarray, copies: np.ndarray, limit: int) -> np.ndarray:
     A chain over parallel rows takes as many places of the limit as there are ways to choose its rows.
     """
     first = np.cumsum(copies) - copies < limit
-    told = [tuple(node for node in row if node >= 0) for row in chains[first].tolist()]
-    begun = {part[:n] for nodes in told for part in (nodes, nodes[::-1]) for n in range(1, len(nodes))}
-    kept = [nodes not in begun and nodes[::-1] not in told[:place] for place, nodes in enumerate(told)]
-    return np.flatnonzero(first)[np.flatnonzero(kept)]
+    paths = [tuple(node for node in row if node >= 0) for row in chains[first].tolist()]
+    begun = {part[:n] for nodes in paths for part in (nodes, nodes[::-1]) for n in range(1, len(nodes))}
+    mask = [nodes not in begun and nodes[::-1] not in paths[:place] for place, nodes in enumerate(paths)]
+    return np.flatnonzero(first)[np.flatnonzero(mask)]
 
 
-def _along(found: Candidates, chains: np.ndarray) -> Candidates:
+def _along(candidates: Candidates, chains: np.ndarray) -> Candidates:
     """Return the candidates with the best of `chains` [K, L] up to each node as its trail, if one leads there."""
     paths = dict[int, list[int]]()
     for row in chains.tolist():
         for end in range(1, sum(node >= 0 for node in row)):
             paths.setdefault(row[end], row[: end + 1])
-    trails, relations = found.trails.tolist(), found.steps().tolist()
-    for place, node in enumerate(found.nodes.tolist()):
+    trails, relations = candidates.trails.tolist(), candidates.steps().tolist()
+    for place, node in enumerate(candidates.nodes.tolist()):
         if node in paths:
             trails[place], relations[place] = paths[node], [-1] * (len(paths[node]) - 1)
-    return replace(found, trails=padded(trails, left=True, least=1), relations=padded(relations, left=True))
+    return replace(candidates, trails=padded(trails, left=True, least=1), relations=padded(relations, left=True))

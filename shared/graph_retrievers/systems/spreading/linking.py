@@ -39,30 +39,32 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
     A question for which the model fails, or gives no answer that matches the schema, gets the LanguageModelError.
     """
-    found = complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities"))
-    return [each if isinstance(each, LanguageModelError) else [n for n in each["entities"] if n.strip()] for each in found]
+    answers = complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities"))
+    return [
+        answer if isinstance(answer, LanguageModelError) else [n for n in answer["entities"] if n.strip()] for answer in answers
+    ]
 
 
 def named_entities(
-    given: Sequence[Any], questions: Sequence[str], language_model: Any = None
+    inputs: Sequence[Any], questions: Sequence[str], language_model: Any = None
 ) -> list[tuple[list[str] | None, tuple[str, ...]]]:
     """Return the entities of each question, each once, and notes on how they were found.
 
     They are those given, or those that a language model extracts; None if there are neither, and if the model fails. Raises
     InvalidArgumentError for anything that is neither None nor a list of non-empty strings.
     """
-    entities = list(given)
+    entities = list(inputs)
     for b, names in enumerate(entities):
         plain = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
         if names is not None and not plain:
             raise InvalidArgumentError(f"entities of query {b} are {shown(names)}; expected a list of non-empty strings, or None.")
-    asked = [b for b, names in enumerate(entities) if names is None and language_model is not None]
-    if asked:
-        for b, found in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
-            entities[b] = found
-    failed = "names of nodes were looked for in the question"
+    places = [b for b, names in enumerate(entities) if names is None and language_model is not None]
+    if places:
+        for b, answer in zip(places, extract_entities(language_model, [questions[b] for b in places]), strict=True):
+            entities[b] = answer
+    instead = "names of nodes were looked for in the question"
     return [
-        (None, (failure_note(names, failed),))
+        (None, (failure_note(names, instead),))
         if isinstance(names, LanguageModelError)
         else (None if names is None else list(dict.fromkeys(names)), ())
         for names in entities
@@ -97,11 +99,11 @@ class Entities(Request):
         return Entities, id(self.language_model)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[tuple[list[str] | None, tuple[str, ...]]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Entities]]) -> list[tuple[list[str] | None, tuple[str, ...]]]:
         """Call the language model for all questions at once."""
         queries = backend.queries
-        found = named_entities(queries.input("entities"), queries.texts, asked[0][1].language_model)
-        return [found[place] for place, _ in asked]
+        entries = named_entities(queries.input("entities"), queries.texts, requests[0][1].language_model)
+        return [entries[place] for place, _ in requests]
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,12 @@ class Mentioned(Mentions):
     """The names of nodes in the question; none if names do not identify nodes and there are vectors to search by."""
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> Sequence[list[tuple[str, list[int]]]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Mentioned]]) -> Sequence[list[tuple[str, list[int]]]]:
         """Look up names if they identify nodes."""
         index = backend.queries.index
         if index.has_dense and not names_identify(index):
-            return [[] for _ in asked]
-        return super().together(backend, asked)
+            return [[] for _ in requests]
+        return super().together(backend, requests)
 
 
 class EntityLinking(Operator):
@@ -190,51 +192,51 @@ class EntityLinking(Operator):
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
         self.each = None if each is None else positive("each", each)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
         if isinstance(question, Questions):
-            return (yield from one_by_one(question, found, self.search))
-        fold, (given, notes) = self.case == "fold", (yield Entities(self.language_model))
+            return (yield from one_by_one(question, candidates, self.search))
+        fold, (entities, notes) = self.case == "fold", (yield Entities(self.language_model))
         question.notes += notes
-        if given is None:
+        if entities is None:
             matches = yield Mentioned(fold)
         else:
-            matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
-        named = np.array(sorted({row for _, rows in matches for row in rows}), np.int64)
-        named = named[question.started(named) & ~question.typed(named, self.exclude_types)]
-        missing = list[str]() if given is None else [name for name, rows in matches if not np.isin(rows, named).any()]
-        searches = self._searches(question, len(named), given or (), missing)
+            matches = list(zip(entities, (yield Titled(tuple(entities), fold)), strict=True))
+        seeds = np.array(sorted({row for _, rows in matches for row in rows}), np.int64)
+        seeds = seeds[question.started(seeds) & ~question.typed(seeds, self.exclude_types)]
+        missing = list[str]() if entities is None else [name for name, rows in matches if not np.isin(rows, seeds).any()]
+        searches = self._searches(question, len(seeds), entities or (), missing)
         if not searches:
-            return Candidates.seeds(named, np.ones(len(named), np.float32), self.name)
+            return Candidates.seeds(seeds, np.ones(len(seeds), np.float32), self.name)
         near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
         if self.fallback_score == "index":
             cosines = (1 + cosines) / 2
         elif missing and question.embeds_texts:
             cosines = yield Similarity(near)
-        nodes, scores = np.append(named, near[cosines > 0]), np.append(np.ones(len(named)), cosines[cosines > 0])
+        nodes, scores = np.append(seeds, near[cosines > 0]), np.append(np.ones(len(seeds)), cosines[cosines > 0])
         # Every node once, with its best score; of equal ones that of its name, as named nodes come first.
         by = distinct(scores, nodes)
         nodes, operators = nodes[by], (self.name, VectorSearch.name)
-        return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(named)).astype(np.int64), operators)
+        return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(seeds)).astype(np.int64), operators)
 
     def _searches(
-        self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]
+        self, question: Question, count: int, entities: Sequence[str], missing: Sequence[str]
     ) -> tuple[NearestByCosine, ...]:
         """Return what is searched by vector: entities that no node is named after, or the question."""
-        if not self.budget or (not missing and (named or given)):
+        if not self.budget or (not missing and (count or entities)):
             return ()
         if "dense" not in question.signals:
-            told = f"no node is named {told_names(missing)}" if missing else "no entity of the graph is named"
-            question.notes.append(f"{told}; there are no vectors to search by")
+            note = f"no node is named {told_names(missing)}" if missing else "no entity of the graph is named"
+            question.notes.append(f"{note}; there are no vectors to search by")
             return ()
-        if not given:
+        if not entities:
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         if not question.embeds_texts and question.input("entities") is None:
             # What a language model wrote, and no mistake of the caller.
             question.notes.append(f"no node is named {told_names(missing)}; there is no embedding model to search by")
-            return () if named else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
+            return () if count else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED
         question.notes.append(missing_note(missing, room))
-        each = self.each or max(1, self.budget // len(given))
-        return tuple(NearestByCosine(each, name, self.exclude_types) for name in missing[:room])
+        share = self.each or max(1, self.budget // len(entities))
+        return tuple(NearestByCosine(share, name, self.exclude_types) for name in missing[:room])

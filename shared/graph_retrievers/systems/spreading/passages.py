@@ -62,15 +62,15 @@ class PassageGathering(Operator):
         self.gate = check_gate(gate)
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the passages linked to the nodes of `found`, by the sum of their activations."""
-        places = np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.types))
-        places = places[np.argsort(found.nodes[places], kind="stable")]
-        given = found.scores[places].astype(np.float64)
-        near = yield Neighbors(found.nodes[places])
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the passages linked to the nodes of `candidates`, by the sum of their activations."""
+        places = np.flatnonzero((candidates.scores > 0) & ~question.typed(candidates.nodes, self.types))
+        places = places[np.argsort(candidates.nodes[places], kind="stable")]
+        amounts = candidates.scores[places].astype(np.float64)
+        near = yield Neighbors(candidates.nodes[places])
         near = near.kept(question.typed(near.node, self.types))
-        nodes, sums, giver = received(near, given, question.size)
+        nodes, sums, giver = received(near, amounts, question.size)
         sums = sums * (yield from gates(self.gate, nodes))
         nodes, sums, giver = nodes[sums > 0], sums[sums > 0], giver[sums > 0]
         by = order(sums)  # of equal ones that of the lower row, as rows ascend
-        return reached(found, places[giver[by]], nodes[by], sums[by], self.name)
+        return reached(candidates, places[giver[by]], nodes[by], sums[by], self.name)

@@ -138,10 +138,10 @@ class GatedPropagation(Operator):
         """Return whether the gate does."""
         return self.gate != "uniform"
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return all touched nodes by activation; the nodes of `found` are the seeds."""
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return all touched nodes by activation; the nodes of `candidates` are the seeds."""
         level = np.zeros(question.size)
-        seeds = found.taken(np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.exclude_types)))
+        seeds = candidates.taken(np.flatnonzero((candidates.scores > 0) & ~question.typed(candidates.nodes, self.exclude_types)))
         # Algorithm 1, line 6: r(u) = s_u / max s.
         level[seeds.nodes] = seeds.scores.astype(np.float64) / largest(seeds.scores, question.owners(seeds.nodes))
         touched, parents = np.sort(seeds.nodes), np.full(len(seeds), -1)
@@ -151,17 +151,17 @@ class GatedPropagation(Operator):
                 break
             degree, near = yield Degree(front, self.semantics == "rows"), Neighbors(front, self.semantics == "rows")
             values = level[front]
-            given = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
+            amounts = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
             # Equation 1: a node receives from its neighbours u with r(u) > r(v).
             near = near.kept((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
-            nodes, sums, giver = received(near, given, question.size, question.owners(front))
+            nodes, sums, giver = received(near, amounts, question.size, question.owners(front))
             gain = self.decay * sums
             # A gate is at most 1, so it is only needed where the gain without it is above the threshold.
-            kept = np.flatnonzero((gain > self.threshold) & ~question.typed(nodes, self.exclude_types))
-            nodes, gain, giver = nodes[kept], gain[kept] * (yield from gates(self.gate, nodes[kept])), giver[kept]
+            places = np.flatnonzero((gain > self.threshold) & ~question.typed(nodes, self.exclude_types))
+            nodes, gain, giver = nodes[places], gain[places] * (yield from gates(self.gate, nodes[places])), giver[places]
             # Equation 2: what exceeds the threshold is added.
-            entered = gain > self.threshold
-            nodes, gain, giver = nodes[entered], gain[entered], giver[entered]
+            mask = gain > self.threshold
+            nodes, gain, giver = nodes[mask], gain[mask], giver[mask]
             new = level[nodes] == 0
             level[nodes] += gain
             touched, parents = np.append(touched, nodes[new]), np.append(parents, front[giver[new]])
@@ -169,15 +169,15 @@ class GatedPropagation(Operator):
             touched, parents = touched[ascending], parents[ascending]
         question.visited(touched)
         by = order(level[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
-        return found_by(self.name, found, touched[by], level[touched[by]], parents[by])
+        return found_by(self.name, candidates, touched[by], level[touched[by]], parents[by])
 
 
 def received(
-    near: Near, given: np.ndarray, size: int, groups: np.ndarray | None = None
+    near: Near, amounts: np.ndarray, size: int, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which nodes receive, ascending, the sums of what their neighbours give, and who gives most, each of shape [M].
 
-    `given`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N. Who
+    `amounts`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N. Who
     gives most is told by the place in the front, of equal ones the lowest. `groups`, shape [F], has the question of each node of
     the front, if there are several.
     """
@@ -189,8 +189,8 @@ def received(
         at = place.take(near.node)
     else:
         nodes, at = np.unique(near.node, return_inverse=True)
-    sums = np.bincount(at, given.take(near.owner), len(nodes))
-    by = order(given, groups=groups)
+    sums = np.bincount(at, amounts.take(near.owner), len(nodes))
+    by = order(amounts, groups=groups)
     first = np.full(len(nodes), len(by))
     np.minimum.at(first, at, np.argsort(by).take(near.owner))
     return nodes, sums, by[first]

@@ -120,16 +120,16 @@ class SpreadingActivation(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return linking, propagation, and what `chains` and `passages` ask for."""
-        excluded = self._passage_types(index)
-        propagation = self.part(GatedPropagation, exclude_types=excluded)
-        linking = self.linking or EntityLinking(language_model=self.language_model, exclude_types=excluded)
+        types = self._passage_types(index)
+        propagation = self.part(GatedPropagation, exclude_types=types)
+        linking = self.linking or EntityLinking(language_model=self.language_model, exclude_types=types)
         operators: list[Operator] = [linking, propagation]
-        gathered = self.passages and excluded
+        gathered = self.passages and types
         # Chains lead through entities only, so none is the path of a passage.
         if self.chains == "hits" or (self.chains == "path" and not gathered):
             operators.append(self.chain_search or ChainSearch(semantics=self.semantics, as_trails=self.chains == "path"))
         if gathered:
-            operators.append(PassageGathering(excluded, gate=self.gate))
+            operators.append(PassageGathering(types, gate=self.gate))
         return Pipeline(*operators)
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:

@@ -108,6 +108,6 @@ class TripleScorer(nn.Module):
         ends : Tensor, shape [m, 2], int64
         topics : Tensor, shape [n], bool
         """
-        located = torch.cat([nodes, distance_encoding(topics, ends, self.rounds)], 1)
-        asked = question.expand(len(ends), -1)
-        return self.layers(torch.cat([asked, located[ends[:, 0]], relations, located[ends[:, 1]]], 1)).squeeze(1)  # type: ignore[no-any-return]
+        node_inputs = torch.cat([nodes, distance_encoding(topics, ends, self.rounds)], 1)
+        questions = question.expand(len(ends), -1)
+        return self.layers(torch.cat([questions, node_inputs[ends[:, 0]], relations, node_inputs[ends[:, 1]]], 1)).squeeze(1)  # type: ignore[no-any-return]

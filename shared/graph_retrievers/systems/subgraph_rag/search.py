@@ -82,24 +82,24 @@ class TripleSearch(SubgraphSearch):
         super().__init__(network, hops=hops, candidates=candidates)
         self.triples = positive("triples", triples)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the ends of the best triples, then the other nodes found before."""
-        around = yield from self.around(question, found)
+        around = yield from self.around(question, candidates)
         if not len(around.ends):
-            return found
+            return candidates
         scores = yield TripleScores(self, around, (yield Vectors(around.nodes)))
-        nodes, own = best_ends(around, scores, self.triples)
+        nodes, end_scores = best_ends(around, scores, self.triples)
         ways = [around.way(node) for node in nodes.tolist()]
-        origin = places_of(found.nodes, np.array([way[0] for way in ways], np.int64))
-        return stacked(found, origin, [way[1:] for way in ways], own, self.name).followed_by(found)
+        origin = places_of(candidates.nodes, np.array([way[0] for way in ways], np.int64))
+        return stacked(candidates, origin, [way[1:] for way in ways], end_scores, self.name).followed_by(candidates)
 
 
 def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the triples with the highest scores, best first, each with the score of its best triple."""
-    kept = best(scores, triples)
-    ends, own = around.nodes[around.ends[kept]].ravel(), np.repeat(scores[kept], 2)
-    by = distinct(own, ends)
-    return ends[by], own[by]
+    places = best(scores, triples)
+    ends, end_scores = around.nodes[around.ends[places]].ravel(), np.repeat(scores[places], 2)
+    by = distinct(end_scores, ends)
+    return ends[by], end_scores[by]
 
 
 # Triples that the network reads at a time.
@@ -119,40 +119,40 @@ class TripleScores(Request):
 
     @classmethod
     @torch.inference_mode()
-    def together(cls, backend: Any, asked: Sequence[tuple[int, TripleScores]]) -> list[np.ndarray]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, TripleScores]]) -> list[np.ndarray]:
         """Return scores; on a GPU a network reads as many questions at a time as memory allows."""
-        operator, queries, requests = asked[0][1].operator, backend.queries, [request for _, request in asked]
-        counts = [len(request.around.ends) for request in requests]
-        names = [name for request in requests for name in request.around.relations]
+        operator, queries, parts = requests[0][1].operator, backend.queries, [request for _, request in requests]
+        counts = [len(request.around.ends) for request in parts]
+        names = [name for request in parts for name in request.around.relations]
         relations = operator.relation_vectors(queries.index, names).split(counts)
         vectors = normalize(queries.vectors.float(), dim=1)
         if operator.network is None:
             # There is little to compute, and the vectors of nodes are on the host.
             vectors = vectors.cpu()
-            return [request.similarities(vectors[b], own) for own, (b, request) in zip(relations, asked, strict=True)]
+            return [request.similarities(vectors[b], values) for values, (b, request) in zip(relations, requests, strict=True)]
         # On a processor one by one, which takes no longer and gives each question the digits that it has alone.
         group = 1 if vectors.device.type == "cpu" else max(1, _TRIPLES // max(counts))
-        found = list[np.ndarray]()
-        for start in range(0, len(asked), group):
+        results = list[np.ndarray]()
+        for start in range(0, len(requests), group):
             part = slice(start, start + group)
-            logits = _logits(operator, vectors, asked[part], torch.cat(relations[part])).cpu()
+            logits = _logits(operator, vectors, requests[part], torch.cat(relations[part])).cpu()
             check_scores(logits, "The network of SubgraphRAG")
-            found += [own.numpy() for own in logits.sigmoid().double().split(counts[part])]
-        return found
+            results += [values.numpy() for values in logits.sigmoid().double().split(counts[part])]
+        return results
 
-    def similarities(self, asked: Tensor, relations: Tensor) -> np.ndarray:
+    def similarities(self, vector: Tensor, relations: Tensor) -> np.ndarray:
         """Return the sums of cosines for the vectors of the question, of unit length, shape [d], and of the relations, [m, d]."""
-        cosines, ends = torch.from_numpy(self.vectors).float() @ asked, self.around.ends
-        return (cosines[ends[:, 0]] + relations @ asked + cosines[ends[:, 1]]).double().numpy()  # type: ignore[no-any-return]
+        cosines, ends = torch.from_numpy(self.vectors).float() @ vector, self.around.ends
+        return (cosines[ends[:, 0]] + relations @ vector + cosines[ends[:, 1]]).double().numpy()  # type: ignore[no-any-return]
 
 
-def _logits(operator: TripleSearch, vectors: Tensor, asked: Sequence[tuple[int, TripleScores]], relations: Tensor) -> Tensor:
+def _logits(operator: TripleSearch, vectors: Tensor, requests: Sequence[tuple[int, TripleScores]], relations: Tensor) -> Tensor:
     """Return what the network gives the triples of some questions, whose subgraphs are read as one graph: Tensor, shape [m]."""
-    device, parts = vectors.device, [request.around for _, request in asked]
+    device, parts = vectors.device, [request.around for _, request in requests]
     starts = np.cumsum([0, *(len(around.nodes) for around in parts)])
     ends = np.concatenate([around.ends + start for around, start in zip(parts, starts, strict=False)])
-    place = np.repeat([b for b, _ in asked], [len(around.ends) for around in parts])
-    nodes = torch.from_numpy(np.concatenate([request.vectors for _, request in asked])).float().to(device)
+    place = np.repeat([b for b, _ in requests], [len(around.ends) for around in parts])
+    nodes = torch.from_numpy(np.concatenate([request.vectors for _, request in requests])).float().to(device)
     topics = torch.from_numpy(np.concatenate([around.topics for around in parts])).to(device)
     numbers = torch.from_numpy(np.column_stack([place, ends])).to(device)
     network = operator.ready(device, nodes.shape[1])

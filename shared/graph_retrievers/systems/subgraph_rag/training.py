@@ -73,16 +73,16 @@ def on_shortest_paths(around: Subgraph, gold: Iterable[int]) -> np.ndarray:
     near: list[set[int]] = [set() for _ in range(count)]
     for source, target in ends.tolist():
         near[source].add(target), near[target].add(source)
-    found = np.zeros(len(ends), bool)
+    mask = np.zeros(len(ends), bool)
     answers = [_distances(near, place) for place in np.flatnonzero(np.isin(around.nodes, list(gold))).tolist()]
     for topic in np.flatnonzero(around.topics).tolist() if len(ends) else ():
         begun = _distances(near, topic)
-        for left in answers:
+        for distances in answers:
             # Infinite if no path leads there: then no edge has this length.
-            length = left[topic]
+            length = distances[topic]
             for one, other in (ends.T, ends.T[::-1]):
-                found |= np.isfinite(length) & (begun[one] + 1 + left[other] == length)
-    return found
+                mask |= np.isfinite(length) & (begun[one] + 1 + distances[other] == length)
+    return mask
 
 
 def _distances(near: list[set[int]], start: int) -> np.ndarray:
@@ -119,8 +119,8 @@ def fit_triple_scorer(
     """
     positive("k", k)
 
-    def recall(held: list[_Example]) -> float:
-        return sum(example.recall(search.network, search.triples, k) for example in held) / len(held)
+    def recall(examples: list[_Example]) -> float:
+        return sum(example.recall(search.network, search.triples, k) for example in examples) / len(examples)
 
     options = {"learning_rate": 1e-3, "patience": 10, "epochs": 50, "description": "fit subgraph-rag", **options}
     return fit_on_subgraphs(index, train, dev, search, first, _read, recall, about={"triples": search.triples, "k": k}, **options)

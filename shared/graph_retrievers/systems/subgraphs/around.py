@@ -79,8 +79,8 @@ def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidate
         if len(new) > room:
             limited = True
             similarity = yield Similarity(new)
-            kept = np.sort(best(similarity, room, new))
-            new, parent = new[kept], parent[kept]
+            places = np.sort(best(similarity, room, new))
+            new, parent = new[places], parent[places]
         front, nodes, parents = new, np.append(nodes, new), np.append(parents, parent)
         if not len(front):
             break
@@ -119,9 +119,9 @@ class SubgraphSearch(Operator):
         # Relations have few names, which come back with every question.
         self._embeddings = Cache()
 
-    def around(self, question: Question, found: Candidates) -> Algorithm[Subgraph]:
+    def around(self, question: Question, candidates: Candidates) -> Algorithm[Subgraph]:
         """Return the subgraph around the nodes found before; a note says if nodes were left out."""
-        around = yield from subgraph_around(question, found.nodes, self.hops, self.candidates)
+        around = yield from subgraph_around(question, candidates.nodes, self.hops, self.candidates)
         if around.limited:
             question.notes.append(_LIMITED.format(self.candidates))
         return around

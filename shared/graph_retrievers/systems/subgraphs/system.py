@@ -41,11 +41,11 @@ class SubgraphSystem(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return entity linking and the search."""
-        trained = "" if self.checkpoint is None else self._trained[1]["embedding"]
+        model = "" if self.checkpoint is None else self._trained[1]["embedding"]
         # Vectors that were computed elsewhere have no model to compare.
-        if trained and index.embedding_name and trained != index.embedding_name:
+        if model and index.embedding_name and model != index.embedding_name:
             raise InvalidArgumentError(
-                f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {index.embedding_name!r}; train it with "
+                f"{self.checkpoint} was trained with vectors of {model!r}, these are of {index.embedding_name!r}; train it with "
                 "this model."
             )
         return Pipeline(EntityLinking(language_model=self.language_model), self._kept.get(index.device, self._made))
@@ -88,8 +88,8 @@ def fit_checkpoint(
     """
     train, dev = labelled_queries(dataset, index, system.search.paper)
     folder = checkpoint_folder(folder)
-    made = system.search.trained(index.dense.dimension, **network, seed=seed)
-    search: SubgraphSearch = system.search(made, **settings)
-    config = {"network": made.config(), **settings, "embedding": index.embedding_name, "seed": seed}
+    model = system.search.trained(index.dense.dimension, **network, seed=seed)
+    search: SubgraphSearch = system.search(model, **settings)
+    config = {"network": model.config(), **settings, "embedding": index.embedding_name, "seed": seed}
     begun = partial(fit, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
-    return fit_and_save(begun, made, folder, system.name, config, training)
+    return fit_and_save(begun, model, folder, system.name, config, training)

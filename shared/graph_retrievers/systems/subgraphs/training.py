@@ -43,9 +43,9 @@ def _questions_read(
     queries, subgraphs = list[Tensor](), list[Subgraph]()
     for part in progress_bar(parts_of(examples), desc="subgraphs", unit="batch", disable=not show_progress):
         backend = MemoryBackend(Queries.of(index, [example.text for example in part]))
-        found = zip(backend.questions(), ranked(first, backend.queries), strict=True)
+        pairs = zip(backend.questions(), ranked(first, backend.queries), strict=True)
         subgraphs += run(
-            backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in found]
+            backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in pairs]
         )
         queries += normalize(backend.queries.vectors.float(), dim=1).to(index.device)
     return queries, subgraphs
@@ -97,13 +97,13 @@ def fit_on_subgraphs(
     questions = [*train, *dev]
     with torch.no_grad():
         examples = read(index, search, questions, *_questions_read(index, questions, search, first, show_progress))
-    learnt, held = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
+    learnt, dev_examples = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
     if not learnt:
         raise InvalidArgumentError(
             f"No training question has a relevant node within {search.hops} edges of what the first search finds; check the gold "
             "nodes, or use more hops."
         )
-    if not held:
+    if not dev_examples:
         raise InvalidArgumentError(f"There is no dev question to measure on; {search.paper} needs a few to know when to stop.")
 
     def loss(batch: Sequence[Read]) -> Tensor:
@@ -115,4 +115,4 @@ def fit_on_subgraphs(
 
     settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
     settings |= learnt_from(index, train, dev)
-    return fit(network, batches, loss, lambda: evaluate(held), about=settings, show_progress=show_progress, **options)
+    return fit(network, batches, loss, lambda: evaluate(dev_examples), about=settings, show_progress=show_progress, **options)

@@ -38,22 +38,22 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Algorithm[tupl
     >>> run(backend, [bridges(*backend.questions(), np.array([0]), 2)])
     [(array([0]), array([1]), array([-2]))]
     """
-    told, named = name_keys(question.text), list[tuple[int, int, str]]()
+    keys, entries = name_keys(question.text), list[tuple[int, int, str]]()
     for place, text in enumerate((yield Texts(nodes))):
-        names = ((place, -2 - number, name) for number, name in enumerate(capitalized_names(text)) if not name_keys(name) <= told)
-        named += islice(names, _MOST_NAMES)
+        names = ((place, -2 - number, name) for number, name in enumerate(capitalized_names(text)) if not name_keys(name) <= keys)
+        entries += islice(names, _MOST_NAMES)
     # One more than wanted, as the node itself is usually among them.
     most = max(_HOLDING, count) + 1
-    answers = yield tuple(Nearest(most, "bm25", text=name, among="walk") for *_, name in named)
-    held = np.unique(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in answers)]))
-    texts = dict(zip(held.tolist(), (yield Texts(held)), strict=True))
+    answers = yield tuple(Nearest(most, "bm25", text=name, among="walk") for *_, name in entries)
+    unique_rows = np.unique(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in answers)]))
+    texts = dict(zip(unique_rows.tolist(), (yield Texts(unique_rows)), strict=True))
     led = [
         (place, far, relation)
-        for (place, relation, name), (rows, _) in zip(named, answers, strict=True)
+        for (place, relation, name), (rows, _) in zip(entries, answers, strict=True)
         for far in sorted(rows[rows != nodes[place]].tolist(), key=lambda row: not _opens(texts[row], name))[:count]
     ]
-    places, found, relations = np.array(led, np.int64).reshape(-1, 3).T
-    return places, found, relations
+    places, ends, relations = np.array(led, np.int64).reshape(-1, 3).T
+    return places, ends, relations
 
 
 def bridges_of_each(questions: Questions, nodes: np.ndarray, count: int) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -48,8 +48,8 @@ class FeedbackSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned = returned
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the best matches of question and text; of the previous ranking only the first node is read."""
-        texts = (yield Texts(found.nodes[:1])) if len(found) else []
+        texts = (yield Texts(candidates.nodes[:1])) if len(candidates) else []
         nodes, scores = yield Nearest(self.k or question.k, "bm25", self.returned, " ".join([question.text, *texts]))
         return Candidates.seeds(nodes, scores, self.name)

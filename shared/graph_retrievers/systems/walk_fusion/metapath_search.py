@@ -47,7 +47,7 @@ def metapaths(graph: GraphFacts, start: str, length: int = 3, limit: int = 500) 
     ['movie -[directed_by]- person', 'movie -[directed_by]- person -[directed_by]- movie']
     """
     schema = TypeSchema.of(graph)
-    found: list[ReasoningPath] = []
+    paths: list[ReasoningPath] = []
     ends = [ReasoningPath((PathStep(start),))]
     for _ in range(length):
         ends = [
@@ -56,10 +56,10 @@ def metapaths(graph: GraphFacts, start: str, length: int = 3, limit: int = 500) 
             for kind in schema.types
             for relation in schema.relations(path.steps[-1].type, kind)
         ]
-        if len(found) + len(ends) > limit:
+        if len(paths) + len(ends) > limit:
             break
-        found += ends
-    return found
+        paths += ends
+    return paths
 
 
 class MetapathSearch(Operator):
@@ -140,9 +140,9 @@ class MetapathSearch(Operator):
         self.temperature = float(temperature)
         self.k: int = positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes reached by the metapaths from the best nodes found."""
-        seeds = found.top(self.seeds)
+        seeds = candidates.top(self.seeds)
         names = [node.name for node in (yield Contents(seeds.nodes))]
         seeds = seeds.taken(np.flatnonzero(seeds.scores > 0))
         nothing = Candidates.seeds(seeds.nodes[:0], seeds.scores[:0], self.name)
@@ -150,15 +150,15 @@ class MetapathSearch(Operator):
         if not len(seeds):
             return nothing
         # A question that is only a name is compared unchanged.
-        told = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
+        likenesses = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
         # A route p, u: the metapath and the node that it begins at, and s_u w_pu.
         routes, weights = list[_Route](), list[float]()
         strength = seeds.scores / seeds.scores[0]
-        for start, s, (paths, likeness) in zip(seeds.nodes.tolist(), strength.tolist(), told, strict=True):
+        for start, s, (paths, likeness) in zip(seeds.nodes.tolist(), strength.tolist(), likenesses, strict=True):
             w = np.exp((likeness - likeness.max(initial=-np.inf)) / self.temperature)
-            kept = np.flatnonzero(w >= _LEAST).tolist()
-            routes += [(paths[p].steps, start) for p in kept]
-            weights += [s * w[p] for p in kept]
+            indices = np.flatnonzero(w >= _LEAST).tolist()
+            routes += [(paths[p].steps, start) for p in indices]
+            weights += [s * w[p] for p in indices]
         ways = yield from self._walked(question, routes)  # R_pu, each node at the end of its way
         sizes = [len(trails) for trails in ways]
         if not sum(sizes):
@@ -170,12 +170,12 @@ class MetapathSearch(Operator):
         nodes, first, at = np.unique(ends[turn], return_index=True, return_inverse=True)
         scores = np.bincount(at, part[turn])
         by = best(scores, self.k, nodes)
-        chosen = turn[first[by]]
-        inside = chosen - (np.cumsum(sizes) - sizes)[route[chosen]]
-        trails = padded([ways[r][n] for r, n in zip(route[chosen].tolist(), inside.tolist(), strict=True)], left=True)
-        walked = [[question.relation(step.relation) for step in routes[r][0][1:]] for r in route[chosen].tolist()]
+        places = turn[first[by]]
+        inside = places - (np.cumsum(sizes) - sizes)[route[places]]
+        trails = padded([ways[r][n] for r, n in zip(route[places].tolist(), inside.tolist(), strict=True)], left=True)
+        relations = [[question.relation(step.relation) for step in routes[r][0][1:]] for r in route[places].tolist()]
         seeds = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
-        return replace(seeds, trails=trails, relations=padded(walked, left=True))
+        return replace(seeds, trails=trails, relations=padded(relations, left=True))
 
     def _walked(self, question: Question, routes: list[_Route]) -> Algorithm[list[np.ndarray]]:
         """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
@@ -184,17 +184,17 @@ class MetapathSearch(Operator):
             # Routes that begin alike are walked once.
             begun = list(dict.fromkeys((steps[: step + 1], start) for steps, start in routes if len(steps) > step))
             before = [trails[steps[:-1], start] for steps, start in begun]
-            asked = [
+            requests = [
                 Steps(way[:, -1], steps[-1].type, steps[-1].relation, _MOST_EDGES)
                 for way, (steps, _) in zip(before, begun, strict=True)
                 if len(way)
             ]
-            answers = iter((yield tuple(asked)))
+            answers = iter((yield tuple(requests)))
             for (steps, start), way in zip(begun, before, strict=True):
                 near, whole = next(answers) if len(way) else (Near(way[:, 0], way[:, 0]), True)
                 nodes, first = np.unique(near.node, return_index=True)
-                others = nodes != start
-                nodes, first = nodes[others], first[others]
+                mask = nodes != start
+                nodes, first = nodes[mask], first[mask]
                 trails[steps, start] = np.concatenate([way[near.owner[first]], nodes[:, None]], 1)
                 if not whole:
                     question.notes.append(f"a walk along a metapath was cut short after {_MOST_EDGES:,} edges")
@@ -225,14 +225,14 @@ class Likeness(Request):
     types: tuple[str, ...]
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Likeness]]) -> list[list[tuple[list[ReasoningPath], np.ndarray]]]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Likeness]]) -> list[list[tuple[list[ReasoningPath], np.ndarray]]]:
         """Embed the texts of all questions at once."""
-        queries, search = backend.queries, asked[0][1].metapaths
-        texts = normalize(queries.embed([request.text for _, request in asked]).float(), dim=1)
+        queries, search = backend.queries, requests[0][1].metapaths
+        texts = normalize(queries.embed([request.text for _, request in requests]).float(), dim=1)
         answers = []
-        for text, (_, request) in zip(texts, asked, strict=True):
-            told = [search.metapaths(queries.index, kind) for kind in request.types]
-            answers.append([(paths, (vectors @ text).double().cpu().numpy()) for paths, vectors in told])
+        for text, (_, request) in zip(texts, requests, strict=True):
+            pairs = [search.metapaths(queries.index, kind) for kind in request.types]
+            answers.append([(paths, (vectors @ text).double().cpu().numpy()) for paths, vectors in pairs])
         return answers
 
 

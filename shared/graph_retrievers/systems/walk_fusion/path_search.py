@@ -120,16 +120,16 @@ class PathSearch(Operator):
         """Whether names join nodes too, with `bridges`."""
         return self.bridges > 0
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the candidates by S."""
-        if not len(found):
-            return found
-        leads = np.flatnonzero(places_within(found.nodes // question.nodes) < self.seeds)
-        seeds = found.nodes[leads]
+        if not len(candidates):
+            return candidates
+        leads = np.flatnonzero(places_within(candidates.nodes // question.nodes) < self.seeds)
+        seeds = candidates.nodes[leads]
         # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
         degree = None
         if self.share is None:
-            (place, far), degree = yield Neighbors(seeds), Degree(found.nodes)
+            (place, far), degree = yield Neighbors(seeds), Degree(candidates.nodes)
         else:
             place, far = yield Neighbors(seeds)
         if self.across:
@@ -146,32 +146,32 @@ class PathSearch(Operator):
                 led = yield from bridges(question, seeds, self.bridges)
             place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
         place = leads[place]
-        nodes, at = np.unique(np.append(found.nodes, far), return_inverse=True)
-        ranked, end = at[: len(found)], at[len(found) :]
+        nodes, at = np.unique(np.append(candidates.nodes, far), return_inverse=True)
+        ranked, end = at[: len(candidates)], at[len(candidates) :]
         alone, together = yield from _relevance(question, nodes, ranked[place], end)
         along = np.zeros(len(nodes))
         np.maximum.at(along, end, together)
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
-        helps, none = together >= (1 - _EQUAL) * along[end], len(found)
+        helps, none = together >= (1 - _EQUAL) * along[end], len(candidates)
         first = np.full(len(nodes), none)
         np.minimum.at(first, end[helps], place[helps])
         first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(none))]] = none
         share: Any = self.share
         if degree is not None:
-            share = _link_share(degree, question.owners(found.nodes), question.owners(nodes))
+            share = _link_share(degree, question.owners(candidates.nodes), question.owners(nodes))
         scores = (1 - share) * alone + share * np.maximum(alone, along)
 
         # Of equal ones those of the lowest rows, as rows ascend.
         by = best(scores, self.k or len(nodes), groups=question.owners(nodes))
         walked, stays = by[first[by] < none], by[first[by] == none]
-        new = reached(found, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
+        new = reached(candidates, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
         if (relation < -1).any() and len(walked):
             # An edge from that seed comes before names, and of these the first.
-            led_by, told = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
-            np.maximum.at(told, end[led_by], relation[led_by])
+            led_by, numbers = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
+            np.maximum.at(numbers, end[led_by], relation[led_by])
             steps = np.full_like(new.trails[:, 1:], -1) if new.relations is None else new.relations
-            new = replace(new, relations=np.concatenate([steps[:, :-1], told[walked, None]], 1))
-        both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
+            new = replace(new, relations=np.concatenate([steps[:, :-1], numbers[walked, None]], 1))
+        both = concatenated([candidates.taken(places_of(candidates.nodes, nodes[stays])), new])
         return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by], question.owners(nodes[by])))
 
 
@@ -186,10 +186,10 @@ def _link_share(degree: np.ndarray, ranked: np.ndarray | None, owners: np.ndarra
 def _relevance(question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:
     """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
     alone, together, groups = np.zeros(len(nodes)), np.zeros(len(end)), question.owners(nodes)
-    asked = {"dense": Scores(nodes), "bm25": TermScores(nodes)}
-    used = [name for name in asked if name in question.signals]
-    answers = yield tuple(asked[name] for name in used)
-    for name, terms in zip(used, answers, strict=True):
+    requests = {"dense": Scores(nodes), "bm25": TermScores(nodes)}
+    names = [name for name in requests if name in question.signals]
+    answers = yield tuple(requests[name] for name in names)
+    for name, terms in zip(names, answers, strict=True):
         terms = terms.reshape(len(nodes), -1).astype(np.float64)
         if name == "dense":
             terms[:, 0] = level(terms[:, 0], groups)

@@ -206,11 +206,11 @@ class WalkFusion(System):
             "names": [paths, Pipeline(HybridSearch(seeds, returned=False), STeX()), activation],
             "relations": [search, activation, Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth))],
         }
-        operator, *others = lists[form]
-        if others:
+        operator, *rest = lists[form]
+        if rest:
             weights = weights or WEIGHTS[form]
             fusion = _PieceFusion if form == "pieces" else ReciprocalRankFusion
-            operator = fusion(operator, *others, weights=weights, depth=depth, constant=self.constant)
+            operator = fusion(operator, *rest, weights=weights, depth=depth, constant=self.constant)
         operator.reason = f"form {form}: {why}"
         return operator
 
@@ -227,10 +227,10 @@ class _PieceFusion(ReciprocalRankFusion):
 
     name = ReciprocalRankFusion.name
 
-    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of all lists that may be returned, those above the limit of their page after the others."""
-        found = yield from super().search(question, found)
-        return (yield from by_search(question, found.taken(np.flatnonzero(question.returned(found.nodes)))))
+        candidates = yield from super().search(question, candidates)
+        return (yield from by_search(question, candidates.taken(np.flatnonzero(question.returned(candidates.nodes)))))
 
     def __repr__(self) -> str:
         """Return the composition under the name of the fusion."""
@@ -251,5 +251,5 @@ def _fitting(index: Corpus) -> tuple[str, str]:
         return "links", lacks + ("titles do not identify most nodes" if titles_told(graph) else "no node has a title")
     # Rounded down, so that a share below 15 % is not shown as 15 %.
     share = floor(1000 * names_mentioned(graph)) / 10
-    told = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
-    return "names" if names_lead(index) else "links", told
+    text = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
+    return "names" if names_lead(index) else "links", text
