@@ -46,11 +46,11 @@ def day_at(text: str, start: int) -> Day | None:
     return _day(_DAY.match(text, start))
 
 
-def _day(found: re.Match[str] | None) -> Day | None:
-    if found is None:
+def _day(match: re.Match[str] | None) -> Day | None:
+    if match is None:
         return None
-    if found["iso"] or found["dots"]:
-        parts = [int(part) for part in re.findall(r"\d+", found[0])]
-        return Day(*(parts if found["iso"] else parts[::-1]))
-    month, day = (found["month"], found["day"]) if found["month"] else (found["first"], found["second"])
-    return Day(int(found["year"] or found["third"] or 0), _MONTHS[month.lower()], int(day))
+    if match["iso"] or match["dots"]:
+        parts = [int(part) for part in re.findall(r"\d+", match[0])]
+        return Day(*(parts if match["iso"] else parts[::-1]))
+    month, day = (match["month"], match["day"]) if match["month"] else (match["first"], match["second"])
+    return Day(int(match["year"] or match["third"] or 0), _MONTHS[month.lower()], int(day))

@@ -233,8 +233,8 @@ class DocumentNames:
     def at(self, text: str, start: int) -> Hashable:
         """Return the document whose name begins at a place of a text, the longest name first; None if there is none."""
         if self._minutes and (dated := DATED.match(text, start)) and (day := day_at(text, dated.end())):
-            held = [document for other, document in self._minutes if day.may_be(other)]
-            return held[0] if len(held) == 1 else None
+            documents = [document for other, document in self._minutes if day.may_be(other)]
+            return documents[0] if len(documents) == 1 else None
         tokens = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
         if not tokens or not text.startswith(tokens[0], start):
             return None

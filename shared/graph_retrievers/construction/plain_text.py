@@ -94,19 +94,19 @@ def with_headings(paragraphs: Sequence[Block]) -> list[Block]:
     >>> headings("1. Oil it. Take a drop.", "2. Wind it. Turn the key.")
     [('1. Oil it. Take a drop.', 0), ('2. Wind it. Turn the key.', 0)]
     """
-    found = [_heading(block.text) for block in paragraphs]
-    levels = _levels(found, paragraphs)
-    plain = {heading.kind for place in levels if (heading := found[place])} if len(levels) > 1 else set()
+    candidates = [_heading(block.text) for block in paragraphs]
+    levels = _levels(candidates, paragraphs)
+    plain = {heading.kind for place in levels if (heading := candidates[place])} if len(levels) > 1 else set()
     cited = _cited(paragraphs) - plain
     if cited:
         paragraphs = [part for block in paragraphs for part in _parts(block, _ITEM.split(block.text))]
-        found = [_heading(block.text, cited) for block in paragraphs]
-        levels = _levels(found, paragraphs)
+        candidates = [_heading(block.text, cited) for block in paragraphs]
+        levels = _levels(candidates, paragraphs)
     if len(levels) < 2:
         return list(paragraphs)
     blocks: list[Block] = []
     slugs: Counter[str] = Counter()
-    for place, (block, heading) in enumerate(zip(paragraphs, found, strict=True)):
+    for place, (block, heading) in enumerate(zip(paragraphs, candidates, strict=True)):
         if heading is None or place not in levels:
             blocks.append(block)
             continue
@@ -174,8 +174,8 @@ def _cited(paragraphs: Sequence[Block]) -> set[str]:
         # "Section 2 of the manual" is no section of the text.
         if reference.scope in ("", OWN) and reference.steps and (reference.scope or not _OF.match(text, reference.end)):
             kind, number = reference.steps[0]
-            for called in (kind, "") if kind in _CALLED else (kind,):
-                kinds |= {called} if {(called, number), (called, number.partition(".")[0])} & numbers else set()
+            for name in (kind, "") if kind in _CALLED else (kind,):
+                kinds |= {name} if {(name, number), (name, number.partition(".")[0])} & numbers else set()
     return kinds
 
 
@@ -218,30 +218,30 @@ def _rank(heading: _Heading) -> int:
     return len(RANKS) if heading.kind == "section" and "." in heading.number else RANKS[heading.kind]
 
 
-def _repeated(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> set[int]:
+def _repeated(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> set[int]:
     """Return the places of all but one of equal headings in the same unit: contents have them too, and lines above pages.
 
     The first one that has text below and no number of a page behind it is the heading, else the last one.
     """
     places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     unit = ""
-    for place, heading in enumerate(found):
+    for place, heading in enumerate(headings):
         if heading is not None:
             name = slug(_PRINTED.sub("", heading.name))
             places[heading.kind, heading.number, name, "" if heading.kind else unit].append(place)
             unit = f"{heading.kind} {heading.number}" if heading.kind else unit
     repeated: set[int] = set()
     for equal in filter(lambda equal: len(equal) > 1, places.values()):
-        bare = [place for place in equal if (heading := found[place]) and not heading.name[-1:].isdecimal()]
-        text = (place for place in bare if numbered_heading(_below(found, paragraphs, place)) is None)
+        bare = [place for place in equal if (heading := headings[place]) and not heading.name[-1:].isdecimal()]
+        text = (place for place in bare if numbered_heading(_below(headings, paragraphs, place)) is None)
         repeated |= {*equal} - {next(text, (bare or equal)[-1])}
     return repeated
 
 
-def _with_text(run: dict[int, int], found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
+def _with_text(run: dict[int, int], headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
     """Return headings with bare numbers if most of those that are no parts of others have text below, else none."""
-    whole = [place for place in run if (heading := found[place]) and "." not in heading.number]
-    return run if not whole or 2 * sum(_has_text(found, paragraphs, place) for place in whole) > len(whole) else {}
+    whole = [place for place in run if (heading := headings[place]) and "." not in heading.number]
+    return run if not whole or 2 * sum(_has_text(headings, paragraphs, place) for place in whole) > len(whole) else {}
 
 
 def _has_text(headings: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> bool:
@@ -251,8 +251,8 @@ def _has_text(headings: Sequence[_Heading | None], paragraphs: Sequence[Block], 
     return bool(heading and line and (below is None or below[1].count(".") > heading.number.count(".")))
 
 
-def _below(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> str:
+def _below(headings: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> str:
     """Return the line below a heading, "" at the end of the text."""
-    heading = found[place]
+    heading = headings[place]
     text = heading.below if heading and heading.below else paragraphs[place + 1].text if place + 1 < len(paragraphs) else ""
     return text.partition("\n")[0].strip()

@@ -73,9 +73,9 @@ class _Reader:
         self.targets += [Target("label", name, name, title) for name, title in labels.items()]
         links: list[str] = []
 
-        def referring(found: re.Match[str]) -> str:
+        def referring(match: re.Match[str]) -> str:
             links.append(mark(len(self.references)))
-            self.references.append(Reference("ref", found[1] or found[2] or found[3], found[0]))
+            self.references.append(Reference("ref", match[1] or match[2] or match[3], match[0]))
             return links[-1]
 
         text = text if code else _REFERENCE.sub(referring, text)
@@ -90,9 +90,9 @@ class _Reader:
             if division := _DIVISION.fullmatch(line.strip()):
                 self._begun += [division[1]] if division[1] else []
                 continue
-            for found in _ATTRIBUTES.finditer(line):
-                caption = line[: found.start()].removeprefix(": ").strip()
-                labels[found[1]] = "" if found[1].lower().startswith(_FORMULA) else caption
+            for match in _ATTRIBUTES.finditer(line):
+                caption = line[: match.start()].removeprefix(": ").strip()
+                labels[match[1]] = "" if match[1].lower().startswith(_FORMULA) else caption
             line = _ATTRIBUTES.sub("", line)
             lines.append(line.removeprefix(": ") if labels else line)
         return "\n".join(lines).strip("\n"), labels
@@ -100,10 +100,10 @@ class _Reader:
 
 def _code(text: str, fence: re.Match[str]) -> tuple[str, dict[str, str]]:
     """Return a piece of code below its caption, and its label with the caption."""
-    options = {found[1]: found[2] for line in text.split("\n") if (found := _OPTION.match(line))}
-    given = _CAPTION.search(fence[2] or "")
+    options = {match[1]: match[2] for line in text.split("\n") if (match := _OPTION.match(line))}
+    caption_match = _CAPTION.search(fence[2] or "")
     captions = [value.strip().strip("\"'") for name, value in options.items() if name.endswith(("-cap", ".cap"))]
-    caption = next(iter([*captions, *([given[2]] if given else [])]), "")
+    caption = next(iter([*captions, *([caption_match[2]] if caption_match else [])]), "")
     label = options.get("label", "").strip("\"' ") or (f"fig:{fence[1]}" if fence[1] else "")
-    kept = [line for line in text.split("\n") if not _OPTION.match(line)]
-    return "\n".join(filter(None, (caption, "\n".join(kept).strip("\n")))), {label: caption} if label else {}
+    lines = [line for line in text.split("\n") if not _OPTION.match(line)]
+    return "\n".join(filter(None, (caption, "\n".join(lines).strip("\n")))), {label: caption} if label else {}

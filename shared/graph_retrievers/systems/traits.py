@@ -81,9 +81,11 @@ def holds_pieces(graph: GraphFacts) -> bool:
     def read(graph: CorpusGraph) -> bool:
         columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
         counts = Counter(
-            (title, node_source(node, held, origin)) for title, node, held, origin in columns if not is_place(node, held)
+            (title, node_source(node, metadata, origin))
+            for title, node, metadata, origin in columns
+            if not is_place(node, metadata)
         )
-        return 2 * sum(held for held in counts.values() if held > 1) > len(graph)
+        return 2 * sum(count for count in counts.values() if count > 1) > len(graph)
 
     return graph.fact("holds pieces", read)
 

@@ -61,15 +61,15 @@ class PostgresCorpus:
         if not rows:
             (names,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _NAMED + 1}))
             examples = [shown(decoded(other)) for (other,) in names]
-            held = f" It has {', '.join(examples[:_NAMED])}{' and others' if len(examples) > _NAMED else ''}." if examples else ""
+            others = f" It has {', '.join(examples[:_NAMED])}{' and others' if len(examples) > _NAMED else ''}." if examples else ""
             raise InvalidArgumentError(
-                f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index.{held}"
+                f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index.{others}"
             )
         self.number, self.version, self.nodes, self.length, self.dimension, model, self.settings, self.traits, layout = rows[0]
         self.embedding = decoded(model)
         check_layout(layout, database.where, database.schema)
-        held = self.settings.get("vectors")
-        self.table = None if held is None else VectorTable(**held)
+        table = self.settings.get("vectors")
+        self.table = None if table is None else VectorTable(**table)
 
     def __repr__(self) -> str:
         """Return the database and the name."""
@@ -85,10 +85,10 @@ class PostgresCorpus:
         else:
             # In one statement: a transaction of several takes longer than many a statement.
             text, parameters = statements[0]
-            (told,) = self._asked((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
+            (records,) = self._asked((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
             # A version that is read after a statement without rows held before it too, as versions only rise.
-            versions = [row[-1:] for row in told[:1]] or self._asked((_VERSION, {}))[0]
-            rows = [[row[:-1] for row in told]]
+            versions = [row[-1:] for row in records[:1]] or self._asked((_VERSION, {}))[0]
+            rows = [[row[:-1] for row in records]]
         if versions != [(self.version,)]:
             raise StaleIndexError(
                 f"The index {shown(self.name)} of {self.database.where} was written again since it was opened; open it again."

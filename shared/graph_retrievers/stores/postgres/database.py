@@ -331,14 +331,14 @@ class PostgresDatabase:
         connection, wait = None, max(1, int(self.timeout))
         # The server cannot end what waits for it when the network is lost.
         lost = {"tcp_user_timeout": 1000 * wait, "keepalives_idle": min(wait, _PROBED), "keepalives_interval": min(wait, _PROBED)}
-        given = self._psycopg.conninfo.conninfo_to_dict(self.url)
+        options = self._psycopg.conninfo.conninfo_to_dict(self.url)
         try:
             connection = self._psycopg.connect(
                 self.url,
                 autocommit=True,
                 connect_timeout=wait,
                 client_encoding="UTF8",
-                **{name: value for name, value in lost.items() if name not in given},
+                **{name: value for name, value in lost.items() if name not in options},
             )
             connection.adapters.register_dumper(list, _list_dumper())
             (settings,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()

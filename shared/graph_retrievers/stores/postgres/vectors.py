@@ -155,24 +155,24 @@ class PostgresVectors:
 
         Those of a vector of zeros are 0.
         """
-        owned = [sent_texts(ids) for _, ids in pairs]
-        asked = {
+        id_lists = [sent_texts(ids) for _, ids in pairs]
+        parameters = {
             "vectors": [_written(vector) for vector, _ in pairs],
-            "owners": [query for query, ids in enumerate(owned, 1) for _ in ids],
-            "ids": [*chain.from_iterable(owned)],
+            "owners": [query for query, ids in enumerate(id_lists, 1) for _ in ids],
+            "ids": [*chain.from_iterable(id_lists)],
         }
-        found: list[dict[str, float]] = [{} for _ in pairs]
-        for query, name, cosine in self._read(_COSINES, **asked):
+        results: list[dict[str, float]] = [{} for _ in pairs]
+        for query, name, cosine in self._read(_COSINES, **parameters):
             if not isnan(cosine):
-                found[query - 1][decoded(name)] = cosine
+                results[query - 1][decoded(name)] = cosine
             elif not pairs[query - 1][0].any():
-                found[query - 1][decoded(name)] = 0.0
-        return found  # type: ignore[return-value]
+                results[query - 1][decoded(name)] = 0.0
+        return results  # type: ignore[return-value]
 
-    def _read(self, text: str, **asked: Any) -> list[tuple[Any, ...]]:
+    def _read(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement about the vectors of some nodes: `@joined@` stands for these nodes with their vectors."""
-        joined, given = (_JOINED, {}) if self._table is None else (self._table.joined, self._table.parameters)
-        (rows,) = self.corpus.read((text.replace("@joined@", joined), {**asked, **given}))
+        source, table_parameters = (_JOINED, {}) if self._table is None else (self._table.joined, self._table.parameters)
+        (rows,) = self.corpus.read((text.replace("@joined@", source), {**parameters, **table_parameters}))
         if (gone := next((row[-2] for row in rows if row[-1] is None), None)) is not None and self._table is not None:
             raise DatabaseError(
                 f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"

@@ -125,8 +125,8 @@ class _Scored:
 
     def _keep(self, rest: float) -> None:
         """Keep the nodes that may be among the k best; `rest` is the most that terms that come later give a node."""
-        kept = _SLACK * (self.scores + rest) >= self.least
-        self.nodes, self.scores = self.nodes[kept], self.scores[kept]
+        mask = _SLACK * (self.scores + rest) >= self.least
+        self.nodes, self.scores = self.nodes[mask], self.scores[mask]
 
     def _add(self, nodes: np.ndarray, weights: np.ndarray, rest: float) -> None:
         """Add the weights of a term to the scores; `rest` is as for :meth:`_keep`."""
@@ -136,9 +136,9 @@ class _Scored:
         new = _SLACK * (weights + rest) >= self.least
         new[place[having]] = False
         if new.any():
-            found = np.concatenate([self.nodes, nodes[new]])
-            order = np.argsort(found, kind="stable")
-            self.nodes, self.scores = found[order], np.concatenate([self.scores, weights[new]])[order]
+            merged = np.concatenate([self.nodes, nodes[new]])
+            order = np.argsort(merged, kind="stable")
+            self.nodes, self.scores = merged[order], np.concatenate([self.scores, weights[new]])[order]
         if len(self.scores) >= self.k:
             self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
@@ -254,36 +254,36 @@ class PostgresWords:
                 results[query].append((decoded(name), score))
         return results
 
-    def _read(self, scored: Sequence[_Scored], read: str, asked: Sequence[_Place], **given: Any) -> None:
+    def _read(self, scored: Sequence[_Scored], condition: str, requests: Sequence[_Place], **parameters: Any) -> None:
         """Add the postings of those terms that fulfil a condition to the scores of their queries."""
-        rows = self._asked(_POSTINGS.replace("@read@", read), asked, **given)
-        for query, told in groupby(rows, key=itemgetter(0)):
+        rows = self._asked(_POSTINGS.replace("@read@", condition), requests, **parameters)
+        for query, terms in groupby(rows, key=itemgetter(0)):
             weights = []
-            for _, place, having, idf, is_read, postings in told:
+            for _, place, having, idf, is_read, postings in terms:
                 if is_read:
-                    held = _numbers(postings, 3)
+                    table = _numbers(postings, 3)
                     # As they were written, mostly.
-                    if (held[1:, 0] < held[:-1, 0]).any():
-                        held = held[np.argsort(held[:, 0])]
-                    weights.append(_Weights(query, place, held[:, 0].astype(np.int64), self._weighed(idf, held)))
+                    if (table[1:, 0] < table[:-1, 0]).any():
+                        table = table[np.argsort(table[:, 0])]
+                    weights.append(_Weights(query, place, table[:, 0].astype(np.int64), self._weighed(idf, table)))
                 else:
                     scored[query].common[place] = having, scored[query].times[place] * idf
             scored[query].add(weights)
 
-    def _looked_up(self, text: str, asked: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:
+    def _looked_up(self, text: str, requests: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:
         """Return the weights of terms in some nodes, each for its query, with the places of the nodes for their numbers."""
-        if not asked or not looked_up:
+        if not requests or not looked_up:
             return []
-        rows = self._asked(text, asked, owners=owners, looked_up=looked_up)
-        held = _numbers(next(postings for query, *_, postings in rows if query is None), 5)
-        held = held[np.argsort(held[:, 0], kind="stable")]
-        nodes, numbers = held[:, 0].astype(np.int64) - 1, held[:, 1]
-        queries, found = np.array(owners)[nodes], list[_Weights]()
+        rows = self._asked(text, requests, owners=owners, looked_up=looked_up)
+        table = _numbers(next(postings for query, *_, postings in rows if query is None), 5)
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        nodes, numbers = table[:, 0].astype(np.int64) - 1, table[:, 1]
+        queries, weights = np.array(owners)[nodes], list[_Weights]()
         for query, terms in groupby(sorted(row[:3] for row in rows if row[0] is not None), key=itemgetter(0)):
             for number, (_, place, idf) in enumerate(terms, 1):
-                own = (queries == query) & (numbers == number)
-                found.append(_Weights(query, place, nodes[own], self._weighed(idf, held[own, 2:])))
-        return found
+                mask = (queries == query) & (numbers == number)
+                weights.append(_Weights(query, place, nodes[mask], self._weighed(idf, table[mask, 2:])))
+        return weights
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""

@@ -330,15 +330,15 @@ class FetchedGraph:
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by vectors, with their cosines if the store gives them."""
         assert self.store is not None
-        subject, asked = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
+        subject, queries = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
         if self.comparing is None:
-            results = listed(subject, self.store.search(asked, k), "lists of ids")
+            results = listed(subject, self.store.search(queries, k), "lists of ids")
             return [[(str(name), 0.0) for name in listed(f"A{subject[3:]}", result, "ids")] for result in results]
-        compared = listed(subject, self.comparing.nearest(asked, k), "lists of ids and cosines")
-        told = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
-        for vector, result in zip(asked, told, strict=False):
+        compared = listed(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
+        results_with_cosines = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
+        for vector, result in zip(queries, results_with_cosines, strict=False):
             self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
-        return told
+        return results_with_cosines
 
     def _by_words(self, texts: list[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by words."""
@@ -426,8 +426,8 @@ class FetchedGraph:
         """
         if self.comparing is None:
             distinct, back = np.unique(rows, return_inverse=True)
-            found = self.vectors_of(distinct)[torch.from_numpy(back)]
-            products = (vectors[torch.from_numpy(places)] * found).sum(-1)
+            node_vectors = self.vectors_of(distinct)[torch.from_numpy(back)]
+            products = (vectors[torch.from_numpy(places)] * node_vectors).sum(-1)
         else:
             products = self._compared(vectors, places.tolist(), [self.nodes[row].id for row in rows.tolist()])
         return zeroed(products, torch.tensor(ROUNDING))
@@ -435,24 +435,26 @@ class FetchedGraph:
     def _compared(self, vectors: Tensor, places: Sequence[int], names: Sequence[str]) -> Tensor:
         """Return the cosines that the store computes, each once."""
         assert self.comparing is not None
-        wanted = dict[int, set[str]]()
+        id_sets = dict[int, set[str]]()
         for place, name in zip(places, names, strict=True):
-            wanted.setdefault(place, set()).add(name)
-        given = {place: vectors[place].cpu().numpy() for place in wanted}
-        held = {place: self.cosines_by.setdefault(vector.tobytes(), {}) for place, vector in given.items()}
-        asked = [(place, sorted(ids - held[place].keys())) for place, ids in wanted.items()]
-        asked = [(place, ids) for place, ids in asked if ids]
-        if asked:
-            found = self._ask(VECTORS, self.comparing.cosines, [(given[place], ids) for place, ids in asked])
-            results = listed("The cosines of the vector store", found, "mappings of ids to cosines")
-            if len(results) != len(asked):
-                raise DatabaseError(f"The vector store gave the cosines of {len(results)} vectors, and was asked for {len(asked)}.")
-            for (place, ids), cosines in zip(asked, results, strict=True):
+            id_sets.setdefault(place, set()).add(name)
+        queries = {place: vectors[place].cpu().numpy() for place in id_sets}
+        known_cosines = {place: self.cosines_by.setdefault(vector.tobytes(), {}) for place, vector in queries.items()}
+        requests = [(place, sorted(ids - known_cosines[place].keys())) for place, ids in id_sets.items()]
+        requests = [(place, ids) for place, ids in requests if ids]
+        if requests:
+            response = self._ask(VECTORS, self.comparing.cosines, [(queries[place], ids) for place, ids in requests])
+            results = listed("The cosines of the vector store", response, "mappings of ids to cosines")
+            if len(results) != len(requests):
+                raise DatabaseError(
+                    f"The vector store gave the cosines of {len(results)} vectors, and was asked for {len(requests)}."
+                )
+            for (place, ids), cosines in zip(requests, results, strict=True):
                 for name in ids:
                     if (cosine := cosines.get(name)) is None or isnan(cosine):
                         raise _without_vector(name)
-                    held[place][name] = cosine
-        return torch.tensor([held[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
+                    known_cosines[place][name] = cosine
+        return torch.tensor([known_cosines[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
 
     def part(self, rows: Sequence[int], include_titles: bool) -> tuple[CorpusGraph, np.ndarray]:
         """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them, ascending.

@@ -176,8 +176,8 @@ def _prepared(
             [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
         )
         gold = torch.isin(near.query * len(index) + near.rows, gold_keys)
-        found = torch.bincount(near.query[gold], minlength=len(queries))
-        batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / found.clamp(min=1)[near.query], 0.0)))
+        counts = torch.bincount(near.query[gold], minlength=len(queries))
+        batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / counts.clamp(min=1)[near.query], 0.0)))
     return batches
 
 

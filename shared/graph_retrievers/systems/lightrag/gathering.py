@@ -196,11 +196,11 @@ class ChunkGathering(Operator):
         return relation, chunk, np.where(at_near >= 0, at_near, at_far)[relation]
 
     def _picked(
-        self, question: Question, columns: tuple[np.ndarray, ...], taken: np.ndarray | None = None
+        self, question: Question, columns: tuple[np.ndarray, ...], chunks: np.ndarray | None = None
     ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Return the chunks that are picked, and the places that lead to them.
 
-        Without chunks `taken`, each item with chunks counts for quotas; with them, each that is the first of one not taken.
+        Without `chunks`, each item with chunks counts for quotas; with them, each that is the first of one not among them.
         """
         # By chunk, and each chunk by item: the first of a chunk is that of its first item.
         by = np.lexsort(columns[:2])
@@ -209,9 +209,9 @@ class ChunkGathering(Operator):
         pair = np.append(True, item[1:] != item[:-1])[: len(by)] | fresh
         times, items = np.bincount(np.cumsum(fresh) - 1, pair), item
         chunk, item, via = chunk[fresh], item[fresh], via[fresh]
-        if taken is not None:
+        if chunks is not None:
             available = np.ones(question.size, bool)
-            available[taken] = False
+            available[chunks] = False
             mask = available[chunk]
             chunk, item, via, times = chunk[mask], item[mask], via[mask], times[mask]
             items = item
