@@ -28,7 +28,7 @@ def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None 
     graph, counts = evaluation.graph, Counter(dict.fromkeys(FATES, 0))
     for query in queries if queries is not None else evaluation.gold:
         result = evaluation.returned[retriever][query]
-        top, held = set(result.ids[: evaluation.k]), set(result.found) | set(result.ids)
+        top, held = set(result.ids[: evaluation.k]), set(result.candidates) | set(result.ids)
         gold = relevant_nodes(evaluation.gold[query])
         counts["hit"] += len(gold & top)
         counts["ranked low"] += len((gold & held) - top)

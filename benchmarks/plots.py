@@ -145,7 +145,7 @@ def plot_budget_topological_recall(sweep: Sweep) -> Figure:
     evaluation = sweep.evaluation
     total = dict.fromkeys(evaluation.retrievers, 0.0)
     for query, gold in evaluation.gold.items():
-        held = [evaluation.returned[label][query].found for label in total]
+        held = [evaluation.returned[label][query].candidates for label in total]
         for label, credit in zip(total, topological_credit(evaluation.graph, held, relevant_nodes(gold)), strict=True):
             total[label] += fmean(credit) / len(evaluation.gold)
     curves = {name: [(value, total[sweep.name(name, value)]) for value in sweep.values] for name in sweep.retrievers}

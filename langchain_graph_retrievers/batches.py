@@ -103,7 +103,7 @@ class BatchRetriever(BaseRetriever):
                     results = in_threads(lambda query: self._outcome(query, kwargs), queries)
         outcomes |= zip(good, results, strict=True)
         _ended(runs, outcomes)
-        return _returned(outcomes, return_exceptions)
+        return _results(outcomes, return_exceptions)
 
     async def abatch(
         self,
@@ -134,7 +134,7 @@ class BatchRetriever(BaseRetriever):
                     results = await concurrently(lambda query: self._aoutcome(query, kwargs), queries)
         outcomes |= zip(good, results, strict=True)
         await asyncio.gather(*_ended(runs, outcomes))
-        return _returned(outcomes, return_exceptions)
+        return _results(outcomes, return_exceptions)
 
     def _in_lockstep(self, kwargs: Mapping[str, Any]) -> bool:
         """Return whether a batch may bypass ``invoke``: not for a subclass that changed the result of a single query."""
@@ -205,7 +205,7 @@ def _ended(runs: Sequence[Any], outcomes: Mapping[int, Any]) -> list[Any]:
     ]
 
 
-def _returned(outcomes: Mapping[int, Any], return_exceptions: bool) -> list[Any]:
+def _results(outcomes: Mapping[int, Any], return_exceptions: bool) -> list[Any]:
     results = [outcomes[place] for place in sorted(outcomes)]
     errors = [outcome for outcome in results if isinstance(outcome, BaseException)]
     if errors and not return_exceptions:

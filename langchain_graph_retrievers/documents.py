@@ -61,12 +61,12 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         _logger.info("Notes on the search: %s.", "; ".join(hits.notes))
     documents = []
     for hit in hits:
-        fields = _provenance(hit, hits.notes) if provenance else _own(hit)
+        fields = _provenance(hit, hits.notes) if provenance else _content_fields(hit)
         documents.append(Document(id=hit.id, page_content=hit.text, metadata=with_metadata(hit.metadata, fields)))
     return documents
 
 
-def _own(hit: Hit) -> dict[str, Any]:
+def _content_fields(hit: Hit) -> dict[str, Any]:
     """Return what a document has besides the metadata of its node or edge, independent of the query."""
     if hit.kind != "node":
         return {"kind": hit.kind, "path": hit.path.to_dict()}

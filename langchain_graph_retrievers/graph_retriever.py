@@ -14,7 +14,7 @@ from langchain_core.runnables.utils import AnyConfigurableField
 from pydantic import Field, SkipValidation, field_serializer
 
 from graph_retrievers.arguments import keywords_of, positive
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
@@ -23,7 +23,7 @@ from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.given import check_options, given_system
+from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System, read_system
 from langchain_graph_retrievers.batches import BatchRetriever
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
@@ -42,7 +42,7 @@ _OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name
 # The fields that the engine retriever is made of.
 _PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)
 # How many engine retrievers a retriever of this package keeps.
-_KEPT = 8
+_MOST_ENGINES = 8
 
 
 class Fields(CommonOptions, total=False):
@@ -153,7 +153,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     time_limit: SkipValidation[float | None] = Field(default=None, description="Seconds that a call may take.")
     # LangChain makes a new retriever for every call with configured fields. Fields, unlike private attributes, are passed on to
     # it, so that no engine retriever is built twice and a checkpoint is read once.
-    engines: Cache = Field(default_factory=lambda: Cache(_KEPT), repr=False, exclude=True)
+    engines: Cache = Field(default_factory=lambda: Cache(_MOST_ENGINES), repr=False, exclude=True)
 
     # Type checkers know the arguments from the fields.
     if not TYPE_CHECKING:
@@ -178,7 +178,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
             yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
         elif self.index is not None:
             yield "index", self.index
-        yield from ((name, _shown(value) if name == "system" else value) for name, value in super().__repr_args__())
+        yield from ((name, _display_value(value) if name == "system" else value) for name, value in super().__repr_args__())
 
     def configurable_fields(self, **fields: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
         """Return this retriever with fields that a call configures, as for every runnable; schemas show a system by its text."""
@@ -187,7 +187,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
 
     @field_serializer("system")
     def _text_of_system(self, system: SystemLike | None) -> str | None:
-        return None if system is None else str(_shown(system))
+        return None if system is None else str(_display_value(system))
 
     @property
     def engine(self) -> RetrieverProtocol:
@@ -216,7 +216,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     @classmethod
     def _system(cls, value: Any) -> Any:
         """Return the system that is meant, or that of the class; InvalidArgumentError for another kind than that of the class."""
-        return given_system(cls.__name__, value, cls.model_fields["system"].default)
+        return system_or_preset(cls.__name__, value, cls.model_fields["system"].default)
 
     @classmethod
     def from_documents(
@@ -367,7 +367,7 @@ class _Configured(RunnableConfigurableFields):
         """The specifications of the fields."""
         system = self.fields.get("system")
         return [
-            spec._replace(default=str(_shown(spec.default)))
+            spec._replace(default=str(_display_value(spec.default)))
             if system is not None and spec.id == system.id and spec.default is not None
             else spec
             for spec in super().config_specs
@@ -380,7 +380,7 @@ class _Hidden(str):
     __repr__ = str.__str__
 
 
-def _shown(system: Any) -> Any:
+def _display_value(system: Any) -> Any:
     """Return what is run as it is shown and dumped: an operator or a function by its name, as it may hold a model."""
     if system is None or isinstance(system, System):
         return system
@@ -393,9 +393,9 @@ def _key(value: Any, levels: int = 8) -> Hashable:
         return type(value), *(_key(getattr(value, name), levels) for name in value.__dataclass_fields__)
     if isinstance(value, (list, tuple, set)):
         # A list that contains itself is not a valid value of a field; the engine refuses it.
-        return tuple(_key(part, levels - 1) for part in value) if levels else Same(value)
+        return tuple(_key(part, levels - 1) for part in value) if levels else Identity(value)
     try:
         hash(value)
     except TypeError:
-        return Same(value)
+        return Identity(value)
     return value  # type: ignore[no-any-return]

@@ -50,7 +50,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
         functions: list[Any] = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
         return [
             _Tool.from_function(
-                _of_one(function),
+                _with_one_argument(function),
                 args_schema=TypeAdapter(function).json_schema(),
                 response_format="content_and_artifact",
                 handle_tool_error=True,
@@ -67,7 +67,7 @@ class _Tool(StructuredTool):
         return (tool_input,), {}
 
 
-def _of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
+def _with_one_argument(function: Callable[..., Any]) -> Callable[[Any], Any]:
     @wraps(function)
     def call(value: Any) -> Any:
         return function(value) if isinstance(value, str) else function(**value)

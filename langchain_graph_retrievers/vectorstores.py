@@ -23,7 +23,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.stores.postgres.vector_stores import store_table
 
 
-class Stored(NamedTuple):
+class StoreContents(NamedTuple):
     """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it."""
 
     documents: list[Document]
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
         )
 
 
-def read_store(store: Any) -> Stored:
+def read_store(store: Any) -> StoreContents:
     """Return the documents and vectors of a store.
 
     It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
@@ -86,7 +86,9 @@ def read_store(store: Any) -> Stored:
     documents = list(documents)
     if not documents:
         raise EmptyGraphError(f"The {type(store).__name__} is empty; add documents to it first.")
-    return Stored(documents, vector_table([document.id or place for place, document in enumerate(documents)], vectors), metric)
+    return StoreContents(
+        documents, vector_table([document.id or place for place, document in enumerate(documents)], vectors), metric
+    )
 
 
 def _faiss_documents(store: Any) -> list[Document]:

@@ -12,7 +12,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, IndexNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from graph_retrievers.arguments import listed
+from graph_retrievers.arguments import as_list
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, few
 from graph_retrievers.index import Corpus, GraphIndex
 from llama_graph_retrievers.following import FollowedIndex
@@ -28,14 +28,14 @@ class Source:
     """The nodes from which an index is built.
 
     `name` is the argument with the nodes, and `nodes` are they, with the vectors of a store if it gives them. Originals of hits are
-    looked up in `originals`. `theirs` is the ``VectorStoreIndex``, and `contents` are its
+    looked up in `originals`. `vector_index` is the ``VectorStoreIndex``, and `contents` are its
     :func:`~llama_graph_retrievers.stores.contents`.
     """
 
     name: str
     nodes: list[BaseNode]
     originals: NodeSource
-    theirs: VectorStoreIndex | None = None
+    vector_index: VectorStoreIndex | None = None
     contents: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -55,7 +55,7 @@ class Source:
         elif index is not None:
             raise InvalidArgumentError(_instead(index))
         else:
-            listing = listed("nodes", docstore.docs.values() if docstore is not None else nodes, "nodes")
+            listing = as_list("nodes", docstore.docs.values() if docstore is not None else nodes, "nodes")
             source = cls(names[0], listing, docstore if docstore is not None else listing)
         ids = {getattr(node, "node_id", None) for node in source.nodes}
         source.nodes = [*source.nodes, *(node for node in objects if node.node_id not in ids)]
@@ -73,7 +73,7 @@ class Source:
         """
         vectors, metric = None, None
         if needs_vectors or all(node.embedding is not None for node in self.nodes):
-            store = self.theirs if any(node.embedding is not None for node in self.nodes) else None
+            store = self.vector_index if any(node.embedding is not None for node in self.nodes) else None
             vectors = node_vectors(self.nodes, embed_model, show_progress, cache=None, unit=store is None)
             try:
                 metric = store_metric(store, vectors) if store is not None else None
@@ -87,11 +87,11 @@ class Source:
             self.nodes, embedding=embedding, vectors=vectors, metric=metric, show_progress=show_progress, **options
         )
 
-    def followed(self, index: GraphIndex, title_key: str | None, embed_model: Any) -> FollowedIndex | None:
+    def followed_index(self, index: GraphIndex, title_key: str | None, embed_model: Any) -> FollowedIndex | None:
         """Return the index that changes with the nodes, if it is known when they change."""
-        if self.theirs is None or self.theirs.vector_store.stores_text:
+        if self.vector_index is None or self.vector_index.vector_store.stores_text:
             return None
-        return FollowedIndex(self.theirs, self.contents, index, title_key=title_key, embed_model=embed_model)
+        return FollowedIndex(self.vector_index, self.contents, index, title_key=title_key, embed_model=embed_model)
 
 
 def _instead(index: Any) -> str:
@@ -113,7 +113,7 @@ def index_objects(objects: Any) -> list[IndexNode]:
     """Return the `objects` of a retriever as a list; raise InvalidArgumentError if one is not an ``IndexNode``."""
     if isinstance(objects, BaseNode):
         raise InvalidArgumentError(f"objects is a single {type(objects).__name__}; pass a list of them: objects=[node].")
-    nodes = [] if objects is None else listed("objects", objects, "IndexNode(text=..., index_id=..., obj=...)")
+    nodes = [] if objects is None else as_list("objects", objects, "IndexNode(text=..., index_id=..., obj=...)")
     for place, node in enumerate(nodes):
         if not isinstance(node, IndexNode):
             raise InvalidArgumentError(f"objects[{place}] is a {type(node).__name__}; expected an IndexNode.")

@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import Hits
 
-__all__ = ["GraphSearchEvent", "searched"]
+__all__ = ["GraphSearchEvent", "send_search_event"]
 
 _dispatcher = instrumentation.get_dispatcher(__name__)
 
@@ -39,7 +39,7 @@ class GraphSearchEvent(BaseEvent):
         return "GraphSearchEvent"
 
 
-def searched(results: Sequence[Hits]) -> None:
+def send_search_event(results: Sequence[Hits]) -> None:
     """Tell the handlers of a search with these results."""
     # An empty question has no steps.
     steps = next((hits.trace.records() for hits in results if hits.trace), [])

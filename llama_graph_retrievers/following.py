@@ -35,24 +35,24 @@ class FollowedIndex:
 
     >>> from llama_index.core import MockEmbedding
     >>> from llama_index.core.schema import TextNode
-    >>> theirs = VectorStoreIndex([TextNode(id_="loom", text="A loom.")], embed_model=MockEmbedding(2))
-    >>> followed = FollowedIndex(theirs, contents(theirs), GraphIndex.from_documents(index_nodes(theirs)))
-    >>> theirs.insert_nodes([TextNode(id_="card", text="A card.")])
-    >>> theirs.delete_nodes(["loom"])
+    >>> vector_index = VectorStoreIndex([TextNode(id_="loom", text="A loom.")], embed_model=MockEmbedding(2))
+    >>> followed = FollowedIndex(vector_index, contents(vector_index), GraphIndex.from_documents(index_nodes(vector_index)))
+    >>> vector_index.insert_nodes([TextNode(id_="card", text="A card.")])
+    >>> vector_index.delete_nodes(["loom"])
     >>> followed.index().graph.ids
     ['card']
     """
 
     def __init__(
         self,
-        theirs: VectorStoreIndex,
+        vector_index: VectorStoreIndex,
         before: dict[str, Any],
         index: GraphIndex,
         *,
         title_key: str | None = None,
         embed_model: Any = None,
     ) -> None:
-        self._theirs, self._title_key, self._model = theirs, title_key, embed_model
+        self._vector_index, self._title_key, self._model = vector_index, title_key, embed_model
         self._further = set(index.graph.ids) - before.keys()
         # Replaced in one step: two threads may both make the next one, which is the same.
         self._state = before, index
@@ -62,12 +62,12 @@ class FollowedIndex:
     def index(self) -> GraphIndex:
         """Return the index, changed first if the contents have changed; without any node left, the index does not change."""
         before, index = self._state
-        now = contents(self._theirs)
+        now = contents(self._vector_index)
         # Every query compares them.
         if len(now) == len(before) and all(map(is_, now.values(), before.values())):
             return index
         unchanged = {name: value for name, value in now.items() if before.get(name) is value}
-        nodes = index_nodes(self._theirs, [name for name in now if name not in unchanged])
+        nodes = index_nodes(self._vector_index, [name for name in now if name not in unchanged])
         names = {node.node_id for node in nodes}
         good = self._good(nodes, index, next((name for name in unchanged if name in index.graph), None))
         ids = unchanged.keys() | self._further | {node.node_id for node, _ in good}
@@ -78,7 +78,7 @@ class FollowedIndex:
 
     def _good(self, nodes: Sequence[BaseNode], index: GraphIndex, name: str | None) -> list[tuple[BaseNode, Node]]:
         """Return the nodes that can be indexed beside the node `name`, in both forms, and warn of the others."""
-        like = next((node.embedding for node in index_nodes(self._theirs, [name])), None) if name is not None else None
+        like = next((node.embedding for node in index_nodes(self._vector_index, [name])), None) if name is not None else None
         omissions, good = Omissions("the VectorStoreIndex"), []
         for node, engine_node in zip(nodes, to_nodes(nodes, self._title_key), strict=True):
             try:
@@ -96,7 +96,7 @@ class FollowedIndex:
         dense = index.signals.get("dense")
         if isinstance(dense, VectorSignal) and vector is not None:
             table = check_vectors([vector], width=dense.dimension)
-            store_metric(self._theirs, table if like is None else torch.cat([table, torch.tensor([like])]))
+            store_metric(self._vector_index, table if like is None else torch.cat([table, torch.tensor([like])]))
 
     def _changed(self, index: GraphIndex, good: Sequence[tuple[BaseNode, Node]], gone: list[str]) -> GraphIndex:
         if not good and not gone:

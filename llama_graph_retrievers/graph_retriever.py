@@ -27,7 +27,7 @@ from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevan
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.given import check_options, given_system
+from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System
 from llama_graph_retrievers.building import Source, index_objects, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
@@ -176,7 +176,7 @@ class GraphRetriever(BaseRetriever):
         if isinstance(index, BaseIndex):
             raise InvalidArgumentError(f"Pass the {kind} to {cls.__name__}.from_defaults(index=...).")
         if isinstance(index, Corpus):
-            value = given_system(cls.__name__, system, cls.system)
+            value = system_or_preset(cls.__name__, system, cls.system)
             check_options(cls.__name__, options, _keywords(), value)
             return Retriever(index, value, **options)
         if not isinstance(index, RetrieverProtocol):
@@ -291,20 +291,20 @@ class GraphRetriever(BaseRetriever):
         ['loom', 'card']
         """
         # Before an index is made.
-        value = given_system(cls.__name__, system, cls.system)
+        value = system_or_preset(cls.__name__, system, cls.system)
         check_options(cls.__name__, options, _keywords(GraphRetriever.from_defaults), value)
         objects = options["objects"] = index_objects(options.get("objects"))
         source = Source.of(index, nodes, docstore, objects)
-        if source.theirs is not None:
-            embed_model = embed_model if embed_model is not None else source.theirs._embed_model
+        if source.vector_index is not None:
+            embed_model = embed_model if embed_model is not None else source.vector_index._embed_model
             # Of the objects of nodes that were given to the index.
-            options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.theirs._object_map)
+            options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.vector_index._object_map)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
         graph_index = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
         retriever = cls(graph_index, value, embed_model=embed_model, nodes=source.originals, **options)
-        retriever._search = replace(retriever._search, followed=source.followed(graph_index, title_key, embed_model))
-        if source.theirs is not None and edges is None and retriever.engine.operator.walks:
-            tell_lost_edges(source.theirs.vector_store, graph_index.graph)
+        retriever._search = replace(retriever._search, followed_index=source.followed_index(graph_index, title_key, embed_model))
+        if source.vector_index is not None and edges is None and retriever.engine.operator.walks:
+            tell_lost_edges(source.vector_index.vector_store, graph_index.graph)
         if relevance is not None:
             tell_unused_relevance(retriever.engine)
         return retriever
@@ -315,7 +315,7 @@ class GraphRetriever(BaseRetriever):
         return search
 
     async def _apresent(self) -> NodeSearch:
-        return self._search if self._search.followed is None else await in_thread(self._present)
+        return self._search if self._search.followed_index is None else await in_thread(self._present)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._present().nodes([query_bundle], self._similarity_top_k, {})[0]

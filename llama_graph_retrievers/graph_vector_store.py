@@ -181,7 +181,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         only_vector = query.mode == VectorStoreQueryMode.DEFAULT and vector is not None and not words
         text = "a vector" if only_vector else words
         retriever = Retriever(index, system, backfill=False)
-        hits = retriever.retrieve(text, k, vector=vector, filter=_asked(index.graph, query))
+        hits = retriever.retrieve(text, k, vector=vector, filter=_query_mask(index.graph, query))
         if not hits:
             tell_nothing_found(hits.notes)
         nodes = [node_of(hit) for hit in hits]
@@ -200,7 +200,7 @@ def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilte
     return sorted(row for row in {graph.row(name) for name in node_ids if name in graph} if mask is None or mask[row])
 
 
-def _asked(graph: CorpusGraph, query: VectorStoreQuery) -> Tensor | None:
+def _query_mask(graph: CorpusGraph, query: VectorStoreQuery) -> Tensor | None:
     """Return which nodes a query may find: Tensor, shape [N], bool, or None for all."""
     if not (query.node_ids or query.doc_ids or query.filters):
         return None

@@ -12,7 +12,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.graph.nested import look_up
 
 # The engine reads a missing field as None and answers as LlamaIndex does: it satisfies != and nin, and no other operator here.
-_SAME = {
+_OPERATORS = {
     FilterOperator.EQ: "$eq",
     FilterOperator.NE: "$ne",
     FilterOperator.GT: "$gt",
@@ -47,11 +47,11 @@ def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None =
     >>> engine_filter(MetadataFilters(filters=[late, war]))
     {'$and': [{'year': {'$gte': 1900}}, {'$or': [{'tags': {'$contains': 'war'}}, {'tags': {'$contains': 'peace'}}]}]}
     """
-    return _joined(filters, graph) if isinstance(filters, MetadataFilters) else filters
+    return _group(filters, graph) if isinstance(filters, MetadataFilters) else filters
 
 
-def _joined(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, Any]:
-    parts = [_joined(part, graph) if isinstance(part, MetadataFilters) else _one(part, graph) for part in filters.filters]
+def _group(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, Any]:
+    parts = [_group(part, graph) if isinstance(part, MetadataFilters) else _clause(part, graph) for part in filters.filters]
     if not parts:
         return {}
     if filters.condition == FilterCondition.NOT:
@@ -59,7 +59,7 @@ def _joined(filters: MetadataFilters, graph: CorpusGraph | None) -> dict[str, An
     return {"$or" if filters.condition == FilterCondition.OR else "$and": parts}
 
 
-def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
+def _clause(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
     key, operator, value = part.key, part.operator, part.value
     if operator in _LISTS and not isinstance(value, list):
         raise InvalidArgumentError(f"Filter {operator.value!r} on {key!r} takes a list, got {shown(value)}.")
@@ -72,12 +72,12 @@ def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
     if operator in (FilterOperator.ANY, FilterOperator.ALL):
         conditions = [{key: {"$contains": one}} for one in value]  # type: ignore[union-attr]
         return {"$or": conditions} if operator == FilterOperator.ANY else {"$and": [{key: {"$exists": True}}, *conditions]}
-    if operator not in _SAME:
+    if operator not in _OPERATORS:
         raise InvalidArgumentError(f"Unknown filter operator {operator!r} on {key!r}.")
     if value is None and operator in (FilterOperator.EQ, FilterOperator.NE):
         # None equals no field, not even one that is missing.
         return {key: {"$in" if operator == FilterOperator.EQ else "$nin": []}}
-    return {key: {_SAME[operator]: value}}
+    return {key: {_OPERATORS[operator]: value}}
 
 
 def _insensitive(key: str, text: str, graph: CorpusGraph | None) -> dict[str, Any]:

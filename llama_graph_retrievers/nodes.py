@@ -38,7 +38,7 @@ class NodeLookup:
     """
 
     def __init__(self, nodes: NodeSource | None = None) -> None:
-        self._held: dict[str, BaseNode] = {}
+        self._nodes: dict[str, BaseNode] = {}
         self._store: BaseDocumentStore | None = None
         self._vectors: SimpleVectorStore | None = None
         if isinstance(nodes, VectorStoreIndex):
@@ -50,12 +50,12 @@ class NodeLookup:
         for node in nodes or ():
             if not isinstance(node, BaseNode):
                 raise InvalidArgumentError(f"nodes must be LlamaIndex nodes or a document store, got {type(node).__name__}.")
-            self._held[node.node_id] = node
+            self._nodes[node.node_id] = node
 
     def find(self, node: str) -> BaseNode | None:
         """Return the node with an id, or None."""
         if self._store is None:
-            return self._held.get(node)
+            return self._nodes.get(node)
         gone = self._vectors is not None and node not in self._vectors.data.embedding_dict
         return None if gone else self._store.get_document(node, raise_error=False)
 

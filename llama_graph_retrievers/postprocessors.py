@@ -108,7 +108,7 @@ class _GraphPostprocessor(BaseNodePostprocessor):
         return {name: value for name, value in self._arguments.items() if not isinstance(value, (*_PLAIN, type(None)))}
 
     @field_serializer("model", "checkpoint", check_fields=False)
-    def _named(self, value: Any) -> str | None:
+    def _name_or_folder(self, value: Any) -> str | None:
         """Return the name or folder of a model; None for an object."""
         return str(value) if isinstance(value, (str, Path)) else None
 
@@ -261,20 +261,20 @@ class GRAGPostprocessor(_GraphPostprocessor):
             super().__init__(**fields)
             self._embedding = None if self.embed_model is None else CachedEmbedding(self.embed_model)
             check_same_model(self.index, self._embedding)
-            name = getattr(self._known_model(), "name", None)
+            name = getattr(self._embedding_model(), "name", None)
             self._reranker = grag_reranker(self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=name)
 
-    def _known_model(self) -> Any:
+    def _embedding_model(self) -> Any:
         return self._embedding if self._embedding is not None or self.index is None else self.index.embedding
 
     def _model_name(self) -> str:
         return str(self.checkpoint or "g-rag")
 
     def _ranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[tuple[int, float]]:
-        if self._known_model() is None:
+        if self._embedding_model() is None:
             # Read when first needed, because Settings may be set later.
             self._embedding = CachedEmbedding(default_embed_model())
-        model = self._known_model()
+        model = self._embedding_model()
         return rerank(
             self._reranker,
             bundle.query_str.strip(),

@@ -28,7 +28,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.systems.given import check_options, given_system
+from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
@@ -49,7 +49,7 @@ def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
 
 _Key = tuple[str, str, str]
 # How many entities a note names.
-_NAMED = 3
+_MOST_NAMES = 3
 _NO_TRIPLETS = "among its entities, the property graph has no triplets"
 _INSTEAD = "extract some, or search its passages with VectorContextRetriever"
 
@@ -137,7 +137,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         callback_manager: CallbackManager | None = None,
         **options: Unpack[CommonOptions],
     ) -> None:
-        activation: SpreadingActivation = given_system(type(self).__name__, system, self.system)
+        activation: SpreadingActivation = system_or_preset(type(self).__name__, system, self.system)
         self.system = activation
         keywords = keywords_of(SpreadingActivationPGRetriever.__init__)
         check_options(type(self).__name__, options, keywords | CommonOptions.__optional_keys__, activation)
@@ -185,7 +185,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         }
         # Said when the graph was read.
         sources = {relation.properties.get(TRIPLET_SOURCE_KEY) for _, relation, _ in self._triplets.values()} - {None}
-        self._told_lost = passages is not None and not sources <= passages
+        self._has_warned = passages is not None and not sources <= passages
         if not self._triplets:
             _logger.warning("%s, so that this retriever finds nothing; %s.", _NO_TRIPLETS.capitalize(), _INSTEAD)
 
@@ -196,22 +196,22 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
 
     def retrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return the triplets for a question as nodes, best first."""
-        question, options = self._asked(query_bundle)
-        return self._answered(self.engine.retrieve_batch([question], **options)[0])
+        question, options = self._arguments(query_bundle)
+        return self._result_nodes(self.engine.retrieve_batch([question], **options)[0])
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return what :meth:`retrieve_from_graph` returns; the embedding model is awaited, and the rest runs in threads."""
-        question, options = await asyncio.to_thread(self._asked, query_bundle)
+        question, options = await asyncio.to_thread(self._arguments, query_bundle)
         hits = (await self.engine.aretrieve_batch([question], **options))[0]
-        return await asyncio.to_thread(self._answered, hits)
+        return await asyncio.to_thread(self._result_nodes, hits)
 
-    def _asked(self, query_bundle: QueryBundle) -> tuple[str, dict[str, Any]]:
+    def _arguments(self, query_bundle: QueryBundle) -> tuple[str, dict[str, Any]]:
         question = query_bundle.query_str.strip()
         inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
         return question, {"vectors": QueryVectors([query_bundle], self._model), **inputs}
 
-    def _answered(self, hits: Hits) -> list[NodeWithScore]:
-        triplets = self._walked(hits)
+    def _result_nodes(self, hits: Hits) -> list[NodeWithScore]:
+        triplets = self._path_triplets(hits)
         if not triplets:
             tell_nothing_found([*hits.notes, *self._reasons(hits)])
         nodes = self._get_nodes_with_score([self._triplets[key] for key in triplets], [hit.score for hit in triplets.values()])
@@ -220,7 +220,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             for node, hit in zip(nodes, triplets.values(), strict=True)
         ]
 
-    def _walked(self, hits: Hits) -> dict[_Key, Hit]:
+    def _path_triplets(self, hits: Hits) -> dict[_Key, Hit]:
         """Return the triplets on the paths of hits, best first, each as the best hit that it leads to, with the path so far."""
         triplets: dict[_Key, Hit] = {}
         for hit in sorted(hits, key=lambda hit: -hit.score):
@@ -238,7 +238,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             yield "the graph store has none of the triplets on the paths; make the retriever, and its index, of the same graph"
         elif hits:
             names = [repr(hit.title or hit.id) for hit in hits]
-            text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            text = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
             ends = {end for head, _, tail in self._triplets for end in (head, tail)}
             if any(hit.id in ends for hit in hits):
                 yield f"no activation passes from {text} to another entity; lower threshold= or pass another gate="
@@ -249,8 +249,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         # The base class replaces each triplet by its source.
         results = super()._add_source_text(retrieved_nodes, og_node_map)
         lost = {source for node in retrieved_nodes if (source := node.node.ref_doc_id) and source not in og_node_map}
-        if lost and not self._told_lost:
-            self._told_lost = True
+        if lost and not self._has_warned:
+            self._has_warned = True
             tell_lost_chunks(sorted(lost))
         for new, old in zip(results, retrieved_nodes, strict=True):
             if new is not old:

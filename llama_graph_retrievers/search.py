@@ -12,8 +12,8 @@ import torch
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.arguments import meant
-from graph_retrievers.cache import Same
+from graph_retrievers.arguments import suggestion
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -21,7 +21,7 @@ from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.signal import VectorSignal
-from llama_graph_retrievers.events import searched
+from llama_graph_retrievers.events import send_search_event
 from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, scored_nodes
@@ -43,7 +43,7 @@ class NodeSearch:
     Parameters
     ----------
     engine : RetrieverProtocol
-    given : mapping
+    conditions : mapping
         The filters by the names that the engine has for them, as the user gave them; None for none.
     model : object
         Embeds the queries; None for ``Settings.embed_model``.
@@ -51,17 +51,17 @@ class NodeSearch:
     lookups : sequence of NodeLookup
         Where originals are looked up, the first first.
     provenance : bool
-    followed : FollowedIndex, optional
+    followed_index : FollowedIndex, optional
         The index that changes with the nodes of a ``VectorStoreIndex``.
     """
 
     engine: Any
-    given: Mapping[str, MetadataFilters | Filter | None]
+    conditions: Mapping[str, MetadataFilters | Filter | None]
     model: Any
     inputs: Mapping[str, Callable[[str], Any]]
     lookups: Sequence[NodeLookup]
     provenance: bool
-    followed: FollowedIndex | None = None
+    followed_index: FollowedIndex | None = None
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -75,7 +75,7 @@ class NodeSearch:
             if not callable(function):
                 raise InvalidArgumentError(f"inputs[{name!r}] is {shown(function)}; expected a function of the query.")
             if name not in self.engine.inputs:
-                names, other = ", ".join(self.engine.inputs) or "none", meant(name, self.engine.inputs)
+                names, other = ", ".join(self.engine.inputs) or "none", suggestion(name, self.engine.inputs)
                 raise UnexpectedArgumentError(
                     f"{self.engine.name} reads no input {name!r}; besides the query it reads: {names}.{other}"
                 )
@@ -92,7 +92,7 @@ class NodeSearch:
     def _filters(self) -> dict[str, Filter]:
         """The filters that are not None, by name: as masks of the index, or without one as filters of the engine."""
         graph = None if self.index is None else self.index.graph
-        conditions = {name: engine_filter(value, graph) for name, value in self.given.items() if value is not None}
+        conditions = {name: engine_filter(value, graph) for name, value in self.conditions.items() if value is not None}
         if graph is None:
             return conditions
         # Computed once: the index never changes, and every query would pay for it. An empty filter selects nothing, as that of an
@@ -116,15 +116,15 @@ class NodeSearch:
 
     def present(self) -> NodeSearch:
         """Return this search on the nodes that the ``VectorStoreIndex`` has now."""
-        if self.followed is None or (index := self.followed.index()) is self.index:
+        if self.followed_index is None or (index := self.followed_index.index()) is self.index:
             return self
-        return self.followed.searches.get(Same(index), partial(self.over, index))
+        return self.followed_index.searches.get(Identity(index), partial(self.over, index))
 
     def over(self, index: GraphIndex) -> NodeSearch:
         """Return this search on another index with the same signals; a filter that is a mask keeps selecting the same nodes."""
         assert self.index is not None
-        filters = {name: _lasting(value, self.index.graph) for name, value in self.given.items()}
-        return replace(self, engine=self.engine.over(index), given=filters)
+        filters = {name: _lasting(value, self.index.graph) for name, value in self.conditions.items()}
+        return replace(self, engine=self.engine.over(index), conditions=filters)
 
     def nodes(
         self, bundles: list[QueryBundle], k: int, inputs: Mapping[str, Sequence[Any]], again: bool = True
@@ -136,15 +136,15 @@ class NodeSearch:
         if k == 0:
             return [[] for _ in bundles]
         texts, options = self._call(bundles, inputs)
-        gone, attempt = set[str](), 0
+        excluded_ids, attempt = set[str](), 0
         while True:
-            results = self.engine.retrieve_batch(texts, k, **self._without(gone) | options)
+            results = self.engine.retrieve_batch(texts, k, **self._without(excluded_ids) | options)
             originals, missing = self._originals(results)
             if again and missing and (present := self.present()) is not self:
                 return present.nodes(bundles, k, inputs, again=False)
-            if missing <= gone:
-                return self._scored(results, originals, missing, gone)
-            gone, attempt = gone | self._gone(missing, attempt), attempt + 1
+            if missing <= excluded_ids:
+                return self._scored(results, originals, missing, excluded_ids)
+            excluded_ids, attempt = excluded_ids | self._exclusions(missing, attempt), attempt + 1
 
     async def anodes(
         self, bundles: list[QueryBundle], k: int, inputs: Mapping[str, Sequence[Any]], again: bool = True
@@ -155,16 +155,16 @@ class NodeSearch:
             return await in_thread(self.nodes, bundles, k, inputs)
         # Functions of the user and stores of documents would block the event loop.
         texts, options = await asyncio.to_thread(self._call, bundles, inputs) if self.inputs else self._call(bundles, inputs)
-        gone, attempt = set[str](), 0
+        excluded_ids, attempt = set[str](), 0
         while True:
-            filters = await asyncio.to_thread(self._without, gone) if gone else self._filters
+            filters = await asyncio.to_thread(self._without, excluded_ids) if excluded_ids else self._filters
             results = await ask(texts, k, **filters | options)
             originals, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
             if again and missing and (present := await in_thread(self.present)) is not self:
                 return await present.anodes(bundles, k, inputs, again=False)
-            if missing <= gone:
-                return self._scored(results, originals, missing, gone)
-            gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
+            if missing <= excluded_ids:
+                return self._scored(results, originals, missing, excluded_ids)
+            excluded_ids, attempt = excluded_ids | await asyncio.to_thread(self._exclusions, missing, attempt), attempt + 1
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
@@ -179,10 +179,10 @@ class NodeSearch:
             return None if bare else [bundle.embedding for bundle in bundles]
         return QueryVectors(bundles, self.model, unit=self._compares_by_cosine)
 
-    def _without(self, gone: set[str]) -> dict[str, Any]:
+    def _without(self, excluded_ids: set[str]) -> dict[str, Any]:
         """Return the filters for a call of the engine that must not return the nodes with some ids."""
-        condition, exclusion = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
-        if not gone or not (self.index is not None or condition is None or isinstance(condition, Mapping)):
+        condition, exclusion = self._filters.get("filter"), {"$id": {"$nin": sorted(excluded_ids)}}
+        if not excluded_ids or not (self.index is not None or condition is None or isinstance(condition, Mapping)):
             return self._filters
         if self.index is not None:
             mask = filter_mask(self.index.graph, exclusion)
@@ -205,7 +205,7 @@ class NodeSearch:
         originals = (lookup.find(node) for lookup in self.lookups)
         return next((original for original in originals if original is not None), None)
 
-    def _gone(self, missing: set[str], attempt: int) -> set[str]:
+    def _exclusions(self, missing: set[str], attempt: int) -> set[str]:
         """Return the nodes to exclude from the next search: those missing, after some attempts all that are not in the store."""
         if attempt < _ATTEMPTS or self.index is None:
             return missing
@@ -214,11 +214,11 @@ class NodeSearch:
         return {node for node in ids if self._original(node) is None}
 
     def _scored(
-        self, results: Sequence[Hits], originals: Mapping[str, BaseNode], missing: set[str], gone: set[str]
+        self, results: Sequence[Hits], originals: Mapping[str, BaseNode], missing: set[str], excluded_ids: set[str]
     ) -> list[list[NodeWithScore]]:
-        searched(results)
-        why = _DELETED if self.followed is None else _DELETED_MEANWHILE
-        lists = [hits if hits or not gone else Hits((), [*hits.notes, why]) for hits in results]
+        send_search_event(results)
+        why = _DELETED if self.followed_index is None else _DELETED_MEANWHILE
+        lists = [hits if hits or not excluded_ids else Hits((), [*hits.notes, why]) for hits in results]
         return [scored_nodes(hits, originals, missing, self.provenance) for hits in lists]
 
 

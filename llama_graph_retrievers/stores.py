@@ -47,7 +47,7 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
     """
     store = index.vector_store
     if store.stores_text:
-        return _listed(store, "pass them as nodes=, with their vectors in embedding where you have them")
+        return _all_nodes(store, "pass them as nodes=, with their vectors in embedding where you have them")
     keys = contents(index)
     entries = keys if names is None else {name: keys[name] for name in names if name in keys}
     if not isinstance(store, SimpleVectorStore):
@@ -91,7 +91,7 @@ def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
         raise InvalidArgumentError(f"vector_store is a {type(store).__name__}; expected a vector store of LlamaIndex.")
     if isinstance(store, SimpleVectorStore):
         return dict(store.data.embedding_dict)
-    nodes = _listed(store, "pass the graph store alone, and its entities are embedded")
+    nodes = _all_nodes(store, "pass the graph store alone, and its entities are embedded")
     # A store that keeps texts has its own nodes, which name the entities.
     pairs = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in nodes)
     return {entity: vector for entity, vector in pairs if vector is not None}
@@ -110,7 +110,7 @@ def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
         )
 
 
-def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
+def _all_nodes(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
     """Return the nodes of a store that keeps them, with their vectors if it returns these."""
     if (table := store_table(store)) is not None:
         return [_node(row) for row in table.rows()]

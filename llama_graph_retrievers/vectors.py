@@ -9,7 +9,7 @@ import numpy as np
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
-from graph_retrievers.arguments import called
+from graph_retrievers.arguments import call_function
 from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.signals.embedding import Embedding, aembed_queries, awaits_queries, embed_queries
@@ -57,17 +57,17 @@ class QueryVectors:
     async def ready(self) -> None:
         """Await the vectors, several at a time, if the model can be awaited; another embeds them when they are read."""
         # A search says what an empty question finds.
-        bare = [(bundle, group) for bundle, group in self._bare() if all(group)]
+        bare = [(bundle, group) for bundle, group in self._bundles_to_embed() if all(group)]
         if bare and awaits_queries(model := self._model()):
             self._keep(bare, await aembed_queries(model, [s for _, group in bare for s in group]))
 
     def _vectors(self) -> list[Any]:
-        if bare := self._bare():
+        if bare := self._bundles_to_embed():
             self._keep(bare, embed_queries(self._model(), [s for _, group in bare for s in group]))
         vectors = [bundle.embedding for bundle in self._bundles]
         return list(unit_vectors(check_vectors(vectors, name="query vectors")).numpy()) if self._unit else vectors
 
-    def _bare(self) -> list[tuple[QueryBundle, list[str]]]:
+    def _bundles_to_embed(self) -> list[tuple[QueryBundle, list[str]]]:
         """Return the bundles without a vector, each with its strings."""
         bundles = [bundle for bundle in self._bundles if bundle.embedding is None]
         return [(bundle, [s.strip() for s in bundle.custom_embedding_strs or [bundle.query_str]]) for bundle in bundles]
@@ -94,7 +94,7 @@ def node_vectors(
     def embed(places: list[int]) -> Tensor:
         model = as_embedding(embed_model if embed_model is not None else default_embed_model())
         # Metadata nested too deeply have no text.
-        texts = [called(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
+        texts = [call_function(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
         return embed_corpus(model, texts, cache, show_progress)
 
     vectors = document_vectors(nodes, embed, unit=unit)

@@ -119,7 +119,7 @@ def ranking_of(lists: list[Candidates], device: torch.device | str = "cpu") -> R
     }
     if together.relations is not None:
         columns["relations"] = split(together.relations[:, 1 - LONGEST_TRAIL :], left=True)
-    columns |= {name: split(column, BESIDE[name]) for name, column in together.beside.items()}
+    columns |= {name: split(column, BESIDE[name]) for name, column in together.columns.items()}
     chains, facts = [part.chains for part in lists], [part.facts for part in lists]
     if first := next(filter(None, chains), None):
         scores = table([each and each.scores for each in chains], -np.inf)

@@ -35,7 +35,7 @@ def as_path(name: str, value: str | os.PathLike[str]) -> Path:
         raise InvalidArgumentError(f"{name} is {shown(value)}, which cannot be a path ({shown(error)}).") from error
 
 
-def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
+def call_function(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
     """Return the result of a user's function; raise InvalidArgumentError with its exception if it fails."""
     try:
         return function(*arguments)
@@ -59,7 +59,9 @@ def check_keywords(owner: str, keywords: Iterable[str], names: Collection[str]) 
     """Raise UnexpectedArgumentError for the first of the given keywords that `owner` does not take."""
     for name in keywords:
         if name not in names:
-            raise UnexpectedArgumentError(f"{owner} does not take {shown(name)}; it takes {', '.join(names)}.{meant(name, names)}")
+            raise UnexpectedArgumentError(
+                f"{owner} does not take {shown(name)}; it takes {', '.join(names)}.{suggestion(name, names)}"
+            )
 
 
 def keywords_of(*functions: Callable[..., Any]) -> set[str]:
@@ -68,12 +70,12 @@ def keywords_of(*functions: Callable[..., Any]) -> set[str]:
     return {parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY}
 
 
-def meant(name: str, names: Collection[str]) -> str:
+def suggestion(name: str, names: Collection[str]) -> str:
     """Return a sentence that suggests another name; "" if there is none.
 
     It has some of the words of `name` and no others, is spelled similarly, or has all its words; in this order.
 
-    >>> meant("dampin", ["damping", "seeds"]), meant("top_k", ["similarity_top_k"]), meant("plan", ["seeds"])
+    >>> suggestion("dampin", ["damping", "seeds"]), suggestion("top_k", ["similarity_top_k"]), suggestion("plan", ["seeds"])
     (" Did you mean 'damping'?", " Did you mean 'similarity_top_k'?", '')
     """
     if len(name) > _LONGEST:
@@ -138,7 +140,7 @@ def number(name: str, value: float, *, least: float = 0.0, most: float, above: b
     return float(value)
 
 
-def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
+def as_list(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
     """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and values that are not iterable."""
     try:
         if not isinstance(values, (str, bytes, Mapping)):
@@ -184,7 +186,7 @@ def seconds(name: str, value: float) -> float:
 def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
     """Return `values` as a tuple of strings; raise InvalidArgumentError for a single string and for other values."""
     with suppress(InvalidArgumentError):
-        items = tuple(listed(name, values))
+        items = tuple(as_list(name, values))
         if all(isinstance(value, str) for value in items):
             return items
     raise InvalidArgumentError(f"{name} must be a list of strings, got {shown(values)}.")
@@ -198,7 +200,7 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
     """
 
     @cache
-    def known() -> tuple[Signature, dict[str, tuple[Any, ...]]]:
+    def signature_and_types() -> tuple[Signature, dict[str, tuple[Any, ...]]]:
         shape = signature(function)
         try:
             hints = get_type_hints(function)
@@ -211,7 +213,7 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
 
     @wraps(function)
     def checked(*arguments: Any, **keywords: Any) -> _T:
-        shape, kinds = known()
+        shape, kinds = signature_and_types()
         try:
             values = shape.bind(*arguments, **keywords).arguments
         except TypeError:

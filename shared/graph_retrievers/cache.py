@@ -91,28 +91,28 @@ class Later(Generic[T]):
         return {"value": self.value}
 
 
-class Same:
+class Identity:
     """A part of a key that is equal only to itself: it keeps one object, so that no other can reuse its id.
 
     Examples
     --------
     >>> one, other = [1], [1]
-    >>> Same(one) == Same(one), Same(one) == Same(other)
+    >>> Identity(one) == Identity(one), Identity(one) == Identity(other)
     (True, False)
     """
 
-    __slots__ = ("held",)
+    __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
-        self.held = value
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same object."""
-        return isinstance(other, Same) and self.held is other.held
+        return isinstance(other, Identity) and self.value is other.value
 
     def __hash__(self) -> int:
         """Return the hash of the object's id."""
-        return hash(id(self.held))
+        return hash(id(self.value))
 
 
 class SizedCache:
@@ -141,14 +141,14 @@ class SizedCache:
         """Return the value of `key`, from `make` if there is none; threads wait for each other as in :meth:`Cache.get`."""
         entry = self._values.get(key)
         if entry is not None:
-            return self._used(key, entry)
+            return self._mark_used(key, entry)
         with self._turns.setdefault(key, RLock()):
             entry = self._values.get(key)
-            value = self._used(key, make() if entry is None else entry)
+            value = self._mark_used(key, make() if entry is None else entry)
             self._turns.pop(key, None)
             return value
 
-    def _used(self, key: Hashable, default: S) -> S:
+    def _mark_used(self, key: Hashable, default: S) -> S:
         """Return the value of a key, `default` if another thread dropped it, as the one used last."""
         with self._lock:
             # Moved to the end, after those used before.

@@ -95,11 +95,11 @@ async def concurrently(call: Callable[[T], Awaitable[R]], items: Sequence[T], mo
     """
     places = asyncio.Semaphore(most_calls() if most is None else most)
 
-    async def one(item: T) -> R:
+    async def limited_call(item: T) -> R:
         async with places:
             return await call(item)
 
-    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    tasks = [asyncio.ensure_future(limited_call(item)) for item in items]
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
@@ -110,14 +110,14 @@ async def concurrently(call: Callable[[T], Awaitable[R]], items: Sequence[T], mo
         raise
 
 
-def called(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, *arguments: Any) -> T:
+def call_or_await(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, *arguments: Any) -> T:
     """Return what a function returns, or what its asynchronous form does where it raises NotImplementedError: see :func:`finished`.
 
     >>> async def answer(question):
     ...     return 42
     >>> def refuse(question):
     ...     raise NotImplementedError
-    >>> called(refuse, answer, "What?")
+    >>> call_or_await(refuse, answer, "What?")
     42
     """
     try:
@@ -140,14 +140,14 @@ def finished(answer: Awaitable[T]) -> T:
     42
     """
 
-    async def awaited() -> T:
+    async def coroutine() -> T:
         return await answer
 
     if current_thread() is _LOOP.thread:
         # Its own loop cannot wait for itself.
         with ThreadPoolExecutor(1) as other:
-            return other.submit(copy_context().run, asyncio.run, awaited()).result()
-    running = asyncio.run_coroutine_threadsafe(awaited(), _LOOP.running())
+            return other.submit(copy_context().run, asyncio.run, coroutine()).result()
+    running = asyncio.run_coroutine_threadsafe(coroutine(), _LOOP.running())
     try:
         return running.result()
     except BaseException:

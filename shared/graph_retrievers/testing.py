@@ -55,32 +55,32 @@ def check_retriever(
     options = dict(inputs or {})
     _expect(len(queries) > 1, f"check_retriever needs two queries or more, got {len(queries)}")
 
-    def one(place: int) -> Hits:
+    def hits_of(place: int) -> Hits:
         return retriever.retrieve(queries[place], k, **{name: values[place] for name, values in options.items()})
 
     # The first query once more, at the end of the batch.
     again = {name: [*values, values[0]] for name, values in options.items()}
     *together, last = retriever.retrieve_batch([*queries, queries[0]], k, **again)
-    alone = [one(place) for place in range(len(queries))]
+    alone = [hits_of(place) for place in range(len(queries))]
     _expect(any(map(len, together)), "no query found anything; give queries that the retriever answers")
     for query, hits in zip(queries, together, strict=True):
         _check_hits(hits, k, query)
     _check_hits(retriever.retrieve(queries[0], 1, **{name: values[0] for name, values in options.items()}), 1, queries[0])
     for place, query in enumerate(queries):
-        _same(together[place], alone[place], f"{query!r} in a batch, and alone")
-    _same(last, together[0], f"{queries[0]!r} twice in one batch")
+        _check_same(together[place], alone[place], f"{query!r} in a batch, and alone")
+    _check_same(last, together[0], f"{queries[0]!r} twice in one batch")
     with ThreadPoolExecutor(4) as pool:
         places = [*range(len(queries))] * 3
-        for place, hits in zip(places, pool.map(one, places), strict=True):
-            _same(hits, alone[place], f"{queries[place]!r} from several threads, and alone")
+        for place, hits in zip(places, pool.map(hits_of, places), strict=True):
+            _check_same(hits, alone[place], f"{queries[place]!r} from several threads, and alone")
     ask = getattr(retriever, "aretrieve_batch", None)
     if ask is not None:
         for place, hits in enumerate(asyncio.run(ask(list(queries), k, **options))):
-            _same(hits, together[place], f"{queries[place]!r} of aretrieve_batch, and of retrieve_batch")
+            _check_same(hits, together[place], f"{queries[place]!r} of aretrieve_batch, and of retrieve_batch")
     ask = getattr(retriever, "aretrieve", None)
     if ask is not None:
         hits = asyncio.run(ask(queries[0], k, **{name: values[0] for name, values in options.items()}))
-        _same(hits, alone[0], f"{queries[0]!r} of aretrieve, and of retrieve")
+        _check_same(hits, alone[0], f"{queries[0]!r} of aretrieve, and of retrieve")
     _check_filters(retriever, queries, k, options, together)
     _expect(list(retriever.retrieve_batch([], k, **{name: [] for name in options})) == [], "a batch of no queries has hits")
     for empty in ("", "  "):
@@ -124,7 +124,7 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     part_retriever = Retriever(index.within(scope), operator, backfill=False)
     for query in queries:
         what = f"{query!r} within a scope, and on the index of its nodes"
-        _same(retriever.retrieve(query, k, scope=scope), part_retriever.retrieve(query, k), what)
+        _check_same(retriever.retrieve(query, k, scope=scope), part_retriever.retrieve(query, k), what)
 
 
 def _check_hits(hits: Hits, k: int, query: str) -> None:
@@ -152,7 +152,7 @@ def _check_filters(
         _expect(not outside, f"{query!r} finds {sorted(outside)}, which the filter does not let through")
 
 
-def _same(ours: Hits, theirs: Hits, what: str) -> None:
+def _check_same(ours: Hits, theirs: Hits, what: str) -> None:
     """Compare hits in all that must not depend on company, and scores up to rounding."""
     ids, other_ids = ([hit.id for hit in hits] for hits in (ours, theirs))
     _expect(ids == other_ids, f"{what}: {ids} and {other_ids}")

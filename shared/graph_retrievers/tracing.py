@@ -80,14 +80,14 @@ def uninstrument() -> None:
 
 
 def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextManager[Any]:
-    """Return the span of a call of a retriever, to be ended with :func:`answered`."""
+    """Return the span of a call of a retriever, to be ended with :func:`record_results`."""
     attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.top_k": k, "graph_retrievers.questions": len(queries)}
     if _CONTENT and len(queries) == 1:
         attributes["gen_ai.retrieval.query.text"] = queries[0]
     return _span(f"retrieval {name}", attributes)
 
 
-def answered(span: Any, results: Sequence[Any]) -> None:
+def record_results(span: Any, results: Sequence[Any]) -> None:
     """Record the results of a call in its span."""
     if not span.is_recording():
         return

@@ -18,7 +18,7 @@ from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
+from graph_retrievers.systems.grag.document_graph import edge_features, joint_graph, maximal_paths, normalized, path_concepts
 from graph_retrievers.systems.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.systems.grag.model import CHANNELS, EVIDENCE
 from graph_retrievers.systems.grag.rerank import Meanings
@@ -123,7 +123,7 @@ def test_the_pairs_that_share_concepts_are_those_of_question_and_document_togeth
     assert found.shared[0, 1].tolist() == [3, 1]
     assert found.connected.tolist() == [True, True, False]
     assert found.paths == ["question loom", "question loom card", ""]
-    assert joined(question, documents[1]).concepts == ("question", "loom", "card")
+    assert joint_graph(question, documents[1]).concepts == ("question", "loom", "card")
 
 
 # -- the literal reading ----------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_sweeps_vary_what_a_retriever_has(sweeps):
     assert budget.retrievers == ("re2", "fastinsight") and len(budget.evaluation.queries) == 4
     for name in budget.retrievers:
         for value in budget.values:
-            sizes = [len(r.found) for r in budget.evaluation.returned[budget.name(name, value)].values()]
+            sizes = [len(r.candidates) for r in budget.evaluation.returned[budget.name(name, value)].values()]
             assert max(sizes) <= value
     plain = [r.ids for r in found["alpha"].evaluation.returned["fastinsight alpha=0.2"].values()]
     assert plain == [r.ids for r in found["beta"].evaluation.returned["fastinsight beta=1"].values()]

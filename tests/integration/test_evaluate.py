@@ -67,13 +67,13 @@ def test_latents_are_shared_and_costs_are_measured_without_sharing():
     names = ["re2", "gar", "fastinsight"]
     together = evaluate(index, QUERIES, names, k=3, timed_queries=0)
     pairs = model.pairs
-    held = {(q.id, node) for q in QUERIES for name in names for node in together.returned[name][q.id].found}
+    held = {(q.id, node) for q in QUERIES for name in names for node in together.returned[name][q.id].candidates}
     assert pairs == len(held)
     evaluation = evaluate(index, QUERIES, names, k=3, timed_queries=3, seed=1)
     for name in names:
         costs, results = evaluation.costs[name], evaluation.returned[name]
         assert costs["timed_queries"] == 3 and costs["seconds_per_query"] > 0 and costs["peak_memory_mb"] > 10
-        sizes = sorted(len(results[q.id].found) for q in QUERIES)
+        sizes = sorted(len(results[q.id].candidates) for q in QUERIES)
         assert sizes[0] <= costs["encodes_per_query"] <= sizes[-1]
     assert evaluation.returned == together.returned
 

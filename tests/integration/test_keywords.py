@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
 from graph_retrievers import PPR, GraphIndex
-from graph_retrievers.arguments import keywords_of, meant
+from graph_retrievers.arguments import keywords_of, suggestion
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
@@ -128,10 +128,10 @@ def test_filters_ask_in_the_same_words(index, caplog):
 
 
 def test_a_name_that_was_meant():
-    assert meant("x" * 101, ["x" * 100]) == "" and meant("x" * 100, ["x" * 99]) != ""
-    assert meant("k", ["top_k", "similarity_top_k"]) == " Did you mean 'top_k'?", "the one with the fewest other words"
-    assert meant("nodes", ["node", "nodes_per_round"]) == " Did you mean 'node'?", "spelling goes first"
-    assert meant("plan", []) == "" == meant("", ["a"])
+    assert suggestion("x" * 101, ["x" * 100]) == "" and suggestion("x" * 100, ["x" * 99]) != ""
+    assert suggestion("k", ["top_k", "similarity_top_k"]) == " Did you mean 'top_k'?", "the one with the fewest other words"
+    assert suggestion("nodes", ["node", "nodes_per_round"]) == " Did you mean 'node'?", "spelling goes first"
+    assert suggestion("plan", []) == "" == suggestion("", ["a"])
 
 
 def test_unknown_systems_are_refused_before_anything_is_made():

@@ -9,7 +9,7 @@ import torch
 from graph_retrievers import Edge, GraphIndex, Node, Retriever, SpreadingActivation, Vector
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
-from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
+from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTING, LISTING_NOTE
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.postgres import open_index, write_index
 from graph_retrievers.stores.remote import RemoteIndex
@@ -266,7 +266,7 @@ def test_an_empty_question_lists_what_passes_the_filter(way, question):
     assert way.one(question) == way.one(question, filter={}) == way.one(question, seed_filter=late) == []
     hits = way.one(question, filter=late, k=2)
     assert [(name, kind, path) for name, kind, path, *_ in hits] == [(name, "node", name) for name in passing[:2]]
-    assert hits[0][4] == [LISTED]
+    assert hits[0][4] == [LISTING_NOTE]
     assert way.one(question, filter={"year": -1}) == []
     assert nodes_of(way.one(question, filter=late, k=50)) == passing
     assert nodes_of(asyncio.run(way.later(question, filter=late, k=50))) == passing

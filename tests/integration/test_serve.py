@@ -30,7 +30,7 @@ from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.operators import OperatorKind
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
-from graph_retrievers.serve.app import is_own, offered, search_app
+from graph_retrievers.serve.app import available_retrievers, is_local_host, search_app
 from tests.helpers import HashEmbedding, linked_index
 from tests.hostile_texts import HOSTILE
 from tests.retrievers import on
@@ -178,7 +178,7 @@ def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first(monkeypatch
     drawn = picture(spreading(index), "What is a Loom?", 3, most=10)
     assert len(drawn["nodes"]) == 10 and drawn["left_out"] == 40
     assert {hit["row"] for hit in drawn["hits"]} <= {node["row"] for node in drawn["nodes"]}
-    monkeypatch.setattr(drawing, "_LISTED", 7)
+    monkeypatch.setattr(drawing, "_MOST_LISTED", 7)
     calls = [call for each in picture(spreading(index), "What is a Loom?", 3)["rounds"] for call in each["calls"]]
     assert max((len(call["found"]), call["count"]) for call in calls) == (7, 50)
     with pytest.raises(InvalidArgumentError, match="Expected a Retriever"):
@@ -227,24 +227,24 @@ def test_a_record_holds_the_steps_of_its_own_call_alone():
     assert not shared, "it would share a batch with the questions of others"
     retriever.retrieve("book")
     assert len(shared) == 1
-    assert [call.asked.request.__name__ for call in found] == ["Nearest"]
+    assert [call.entry.request.__name__ for call in found] == ["Nearest"]
     assert found[0].nodes.tolist()[0] == 0 and found[0].scores[0] > 0
 
 
 def test_only_retrievers_that_run_are_offered_and_others_say_what_they_need():
     level = logging.getLogger("graph_retrievers").level
-    runs, needs = offered(small(), time_limit=5)
+    runs, needs = available_retrievers(small(), time_limit=5)
     assert logging.getLogger("graph_retrievers").level == level
     assert set(runs) == {"bm25", "hipporag-1", "spreading(gate='uniform')"}
     assert all(each.time_limit == 5 for each in runs.values())
     assert "no vectors" in needs["walk-fusion"] and "language model" in needs["ircot"] and "plan" in needs["mor"]
-    runs, needs = offered(linked_index())
+    runs, needs = available_retrievers(linked_index())
     assert {"walk-fusion", "vector", "ppr"} <= set(runs) and "relevance model" in needs["gar"]
     # The default is chosen first on the page, wherever it stands in the list.
     with TestClient(search_app(runs), base_url="http://127.0.0.1") as client:
         assert client.get("/api/index").json()["best"] == "walk-fusion" != next(iter(runs))
     # A default with parameters is offered too.
-    runs, _ = offered(linked_index(bm25=False))
+    runs, _ = available_retrievers(linked_index(bm25=False))
     with TestClient(search_app(runs), base_url="http://127.0.0.1") as client:
         assert client.get("/api/index").json()["best"] == "fused(systems=['spreading', 'vector'])"
 
@@ -376,7 +376,7 @@ def test_only_json_is_taken_so_that_no_form_of_another_site_can_ask(client):
     ],
 )
 def test_a_name_that_was_made_to_lead_here_is_refused(host, own):
-    assert is_own(host, ["Box.local"]) is own
+    assert is_local_host(host, ["Box.local"]) is own
     app = search_app({"bm25": Retriever(small(), BM25())}, hosts=["box.local"])
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.get("/api/index", headers={"host": host})

@@ -10,7 +10,7 @@ import torch
 from graph_retrievers import Retriever
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
+from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTING, LISTING_NOTE
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.testing import check_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
@@ -119,7 +119,7 @@ def test_an_empty_question_lists_what_passes_and_searches_for_nothing(name):
     listed = [node for node in index.graph.ids if node in wanted["$id"]["$in"]]
     hits = retriever.retrieve("", filter=wanted)
     assert [(hit.id, hit.score, hit.operator) for hit in hits] == [(node, 0.0, LISTING) for node in listed]
-    assert hits.notes == (LISTED,) and hits.to_context() and hits[0].explain() == f"found by {LISTING}"
+    assert hits.notes == (LISTING_NOTE,) and hits.to_context() and hits[0].explain() == f"found by {LISTING}"
     assert [hit.id for hit in retriever.retrieve("\t", 2, scope=wanted)] == listed[:2]
     together = retriever.retrieve_batch(["", *QUERIES, " "], 5, filter=wanted, **given)
     assert together[0] == together[-1] == hits[:5]

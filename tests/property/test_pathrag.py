@@ -92,7 +92,7 @@ def test_a_pair_of_hubs_is_answered_within_the_bounds(monkeypatch):
     edges = [(hub, n) for hub in (0, 1) for n in range(2, size)] + [(n, n + 1) for n in range(2, size - 1)]
     edges += [(n, n + step) for step in range(2, 8) for n in range(2, size - step)]
     joined = []
-    monkeypatch.setattr(pathrag, "_joined", lambda *given: joined.append(out := kept(*given)) or out)
+    monkeypatch.setattr(pathrag, "_pairs", lambda *given: joined.append(out := kept(*given)) or out)
     found = run(index_of(size, edges), [[0, 1, 5], [0, 1]])
     assert [bool(notes) for notes in found.notes] == [True, True] and "too many" in found.notes[0][0]
     assert all(len(out[0]) <= pathrag._MOST_PATHS for out in joined)
@@ -109,7 +109,7 @@ def test_as_many_seeds_as_a_graph_has_nodes_give_the_reliabilities_of_few():
     assert found.unique().tolist() == pytest.approx(expected.sort().values.tolist())
 
 
-kept = pathrag._joined
+kept = pathrag._pairs
 
 
 @pytest.mark.parametrize(("bound", "most"), [("_MOST_PATHS", 10), ("_MOST_EDGES", 22)])

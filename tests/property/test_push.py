@@ -65,8 +65,8 @@ def check(seed):
         exact = personalized_pagerank(graph, torch.from_numpy(restart)[None], damping=damping, tolerance=1e-10)[0].numpy()
         walk, shares, _ = found_by(index, nodes, weights, damping, mask, tolerance=tolerance)
         # The residual is the error itself: no share is too large.
-        assert walk.left <= tolerance
-        assert np.abs(shares - exact).sum() == pytest.approx(walk.left, abs=1e-9)
+        assert walk.error <= tolerance
+        assert np.abs(shares - exact).sum() == pytest.approx(walk.error, abs=1e-9)
         assert (shares <= exact + 1e-9).all()
         best, values = walk.best(10)
         assert values.tolist() == pytest.approx(sorted(shares, reverse=True)[: len(best)], rel=1e-5)
@@ -114,10 +114,10 @@ def test_the_pushes_of_a_worked_example():
     walk.push(0.1)
     assert walk.shares.tolist() == [0.5703125, 0, 0.1875, 0]
     assert walk.residual.tolist() == [0, 0.142578125, 0.052734375, 0.046875]
-    assert walk.left == 0.12109375
+    assert walk.error == 0.12109375
     walk.settle()
     assert walk.shares.tolist() == [0.5703125, 0.0712890625, 0.2138671875, 0.0234375]
-    assert walk.shares.sum() == 1 - walk.left
+    assert walk.shares.sum() == 1 - walk.error
     # The residuals of all together are to be small, not each of them.
     both = PushedWalk(np.array([0, 1]), np.ones(2), 0.5)
     both.meet(np.array([0, 1]), np.array([2, 2]), np.array([0, 1]), np.ones(2), np.ones(2, bool))
@@ -132,7 +132,7 @@ def test_whom_the_frontier_asks_for():
 
     def frontier(most, *done):
         walk = PushedWalk(np.array([0, 1, 2, 3]), np.array([0.4, 0.4, 0.15, 0.05]), 0.5)
-        walk.asked[list(done)] = True
+        walk.is_requested[list(done)] = True
         return run(backend, [walk.frontier(most)])[0].tolist()
 
     # For each neighbour 0.1, 0.2, 0.15 and 0.05.

@@ -13,7 +13,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, SharedName
-from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
+from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, step_name
 from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
@@ -89,8 +89,8 @@ def test_names_are_told_by_their_capitals(text, names):
 
 def test_words_that_tell_a_name():
     assert name_keys("The Tower of J. Holm's, in 1990") == {"tower", "holm", "in", "1990"}
-    assert named_step(FILM, -2) == '"Ada Holm of Lund"' and named_step("of Ada and Cleo", -3) == '"Cleo"'
-    assert [named_step(FILM, relation) for relation in (-1, 0, 3, -3, -99)] == [""] * 5
+    assert step_name(FILM, -2) == '"Ada Holm of Lund"' and step_name("of Ada and Cleo", -3) == '"Cleo"'
+    assert [step_name(FILM, relation) for relation in (-1, 0, 3, -3, -99)] == [""] * 5
 
 
 def test_names_lead_to_the_best_passages_by_bm25():
@@ -307,7 +307,7 @@ def test_a_short_trail_beside_longer_ones_keeps_its_name():
 
 
 def test_an_operator_of_your_own_follows_names():
-    class Same(Operator):
+    class Identity(Operator):
         kind = OperatorKind.MODEL_SEARCH
 
         def search(self, question, candidates):
@@ -315,7 +315,7 @@ def test_an_operator_of_your_own_follows_names():
             return replace(candidates, relations=self.relations(candidates.relations))
 
     index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
-    same = Same()
+    same = Identity()
     retriever = Retriever(index, Pipeline(BM25Search(1), PathSearch(bridges=1), same), backfill=False)
     same.relations = lambda relations: relations
     assert str(retriever.retrieve("star of Kismet")[1].path) == '0 -["Ada Holm"]- 1'

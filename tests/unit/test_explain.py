@@ -40,7 +40,7 @@ QUESTION = "Which machine of Charles Babbage reads punched cards?"
 def some(rows, ranks=None, lists=("A", "B"), operator="first"):
     """One query; the ranks of each node in the lists A and B."""
     found = Candidates.seeds(np.array(rows), 1.0 / np.arange(1, len(rows) + 1), operator)
-    return found if ranks is None else replace(found, beside={"ranks": np.array(ranks)}, lists=lists)
+    return found if ranks is None else replace(found, columns={"ranks": np.array(ranks)}, lists=lists)
 
 
 class Listed(Operator):
@@ -70,24 +70,24 @@ def fused(*operators, **options):
 class TestRankings:
     def test_every_change_of_a_ranking_takes_the_ranks_along(self):
         found = some([4, 2, 7], [[1, 0], [0, 2], [3, 1]])
-        assert found.top(2).beside["ranks"].tolist() == [[1, 0], [0, 2]]
-        assert found.taken(np.array([2, 0])).beside["ranks"].tolist() == [[3, 1], [1, 0]]
-        assert found.rescored(np.array([1.0, 3.0, 2.0])).beside["ranks"].tolist() == [[0, 2], [3, 1], [1, 0]]
+        assert found.top(2).columns["ranks"].tolist() == [[1, 0], [0, 2]]
+        assert found.taken(np.array([2, 0])).columns["ranks"].tolist() == [[3, 1], [1, 0]]
+        assert found.rescored(np.array([1.0, 3.0, 2.0])).columns["ranks"].tolist() == [[0, 2], [3, 1], [1, 0]]
         assert found.taken(np.array([1])).lists == ("A", "B")
 
     def test_nodes_of_a_ranking_without_ranks_are_in_no_list(self):
         found, bare = some([4, 2], [[1, 0], [0, 2]]), some([2, 9])
         both, turned = found.joined(bare), bare.joined(found)
-        assert (both.nodes.tolist(), both.beside["ranks"].tolist()) == ([4, 2, 9], [[1, 0], [0, 2], [0, 0]])
-        assert (turned.nodes.tolist(), turned.beside["ranks"].tolist()) == ([2, 9, 4], [[0, 0], [0, 0], [1, 0]])
+        assert (both.nodes.tolist(), both.columns["ranks"].tolist()) == ([4, 2, 9], [[1, 0], [0, 2], [0, 0]])
+        assert (turned.nodes.tolist(), turned.columns["ranks"].tolist()) == ([2, 9, 4], [[0, 0], [0, 0], [1, 0]])
         assert both.lists == turned.lists == ("A", "B")
-        assert "ranks" not in bare.joined(some([3])).beside
+        assert "ranks" not in bare.joined(some([3])).columns
 
     def test_nodes_of_a_ranking_with_other_lists_are_in_none_of_these(self):
         found = some([4], [[1, 2]])
         same, other = some([2], [[5, 6]]), some([2], [[5, 6, 7]], ("A", "B", "C"))
-        assert found.joined(same).beside["ranks"].tolist() == [[1, 2], [5, 6]]
-        assert found.joined(other).beside["ranks"].tolist() == [[1, 2], [0, 0]]
+        assert found.joined(same).columns["ranks"].tolist() == [[1, 2], [5, 6]]
+        assert found.joined(other).columns["ranks"].tolist() == [[1, 2], [0, 0]]
         assert found.joined(other).lists == ("A", "B")
 
 

@@ -29,8 +29,8 @@ def test_what_is_remembered_of_filters_is_bounded(caplog):
         filter_mask(g, {"x" * 10**4 + str(number): 1})
     told = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
     assert sum("'year' of the nodes is a number" in message for message in told) == 2, "again, behind a thousand others"
-    assert len(g.cache._values) == 2 and len(g.cache._values["filters told"]._values) == 1000
-    assert sum(len(key) for key, _ in g.cache._values["filters told"]._values) < 10**5
+    assert len(g.cache._values) == 2 and len(g.cache._values["filter problems"]._values) == 1000
+    assert sum(len(key) for key, _ in g.cache._values["filter problems"]._values) < 10**5
 
 
 @pytest.mark.parametrize(

@@ -148,11 +148,11 @@ def test_fused_scores_do_not_rise_by_rounding():
 
 def test_ranks_of_lists_that_were_fused_before_are_not_kept():
     inner = fused([seeds("A", 5, 2), seeds("B", 2)], [np.array([2.0, 1.0]), np.array([0.5])], ("A", "B"))
-    assert inner.beside["ranks"].tolist() == [[1, 0], [2, 1]] and inner.lists == ("A", "B")
+    assert inner.columns["ranks"].tolist() == [[1, 0], [2, 1]] and inner.lists == ("A", "B")
     without = fused([inner, seeds("C", 7)], [np.array([2.0, 1.0]), np.array([0.1])])
-    assert "ranks" not in without.beside and without.lists == ()
+    assert "ranks" not in without.columns and without.lists == ()
     anew = fused([inner, seeds("C", 7)], [np.array([2.0, 1.0]), np.array([0.1])], ("inner", "C"))
-    assert anew.beside["ranks"].tolist() == [[1, 0], [2, 0], [0, 1]] and anew.lists == ("inner", "C")
+    assert anew.columns["ranks"].tolist() == [[1, 0], [2, 0], [0, 1]] and anew.lists == ("inner", "C")
 
 
 def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights():
@@ -176,8 +176,8 @@ def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights()
 def test_a_fused_node_has_the_context_of_the_list_that_brings_most_if_that_has_one(first, parts, expected):
     lists = [seeds("First", 4), seeds("Second", 4)]
     for found, context in zip(lists, (first, [5, 6]), strict=True):
-        found.beside["context"] = np.array([context])
-    assert fused(lists, [np.array([part]) for part in parts]).beside["context"].tolist() == [expected]
+        found.columns["context"] = np.array([context])
+    assert fused(lists, [np.array([part]) for part in parts]).columns["context"].tolist() == [expected]
 
 
 class Said(Operator):

@@ -32,12 +32,12 @@ def test_concepts_on_paths_count_half_for_each_new_one_before_them():
     others = [MeaningGraph.of([concept], []) for concept in ("loom", "a", "b", "c", "d")]
     found = DocumentSet(question, [chain, *others])
     # How far the chain, column 0, leads to the subject of each other document.
-    assert found.reached[1:, 0].tolist() == [1.0, 1.0, 0.5, 0.25, 0.0]
-    assert found.reached.diagonal().tolist() == [0.0] * 6
+    assert found.path_mentions[1:, 0].tolist() == [1.0, 1.0, 0.5, 0.25, 0.0]
+    assert found.path_mentions.diagonal().tolist() == [0.0] * 6
     channels = found.pair_evidence(("paths-in", "paths-out"))
     # The question names the loom, so that each of the five others reaches it.
     assert channels[1:, 0, 0].tolist() == pytest.approx([0.2, 1.0, 1.0, 1.0, 0.0])
-    reached = found.reached.T**2
+    reached = found.path_mentions.T**2
     assert torch.allclose(channels[..., 1], reached / reached.sum(1, keepdim=True).clamp(min=1e-9))
     assert channels[0, 1:, 1].tolist() == pytest.approx([16 / 37, 16 / 37, 4 / 37, 1 / 37, 0])
 

@@ -29,7 +29,7 @@ def lists(seed):
         scores = draw.integers(0, 8, count) / 8 * (1 + draw.integers(-1, 2, count) * 1e-9)
         trails = np.stack([draw.integers(-1, SIZE, count), nodes], 1)
         context = draw.integers(-1, SIZE, (count, 2))
-        parts.append(Candidates(nodes, scores, trails, np.zeros(count, np.int64), ("Drawn",), beside={"context": context}))
+        parts.append(Candidates(nodes, scores, trails, np.zeros(count, np.int64), ("Drawn",), columns={"context": context}))
     return parts
 
 
@@ -77,9 +77,9 @@ def test_equal_scores_at_the_border_of_two_groups_count_for_each():
 def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
     parts = lists(seed)
     found = Candidates.of_each(parts, SIZE)
-    groups, near = found.nodes // SIZE, found.beside["context"]
+    groups, near = found.nodes // SIZE, found.columns["context"]
     # An operator for several questions numbers neighbours as it does nodes.
-    found.beside["context"] = np.where(near < 0, -1, near + SIZE * groups[:, None])
+    found.columns["context"] = np.where(near < 0, -1, near + SIZE * groups[:, None])
     for made, change in [
         (found, lambda part: part),
         (found.top(4, groups), lambda part: part.top(4)),
@@ -89,7 +89,7 @@ def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
         for part, own in zip(map(change, parts), told, strict=True):
             assert own.nodes.tolist() == part.nodes.tolist() and own.scores.tolist() == part.scores.tolist()
             assert own.trails.tolist() == part.trails.tolist()
-            assert own.beside["context"].tolist() == part.beside["context"].tolist()
+            assert own.columns["context"].tolist() == part.columns["context"].tolist()
 
 
 def several(count=3):
@@ -124,7 +124,7 @@ def test_notes_and_counts_of_questions_side_by_side_are_those_of_each():
     questions.take(first)
     questions.take(second)
     questions.note("last", 2)
-    assert [question.notes for question in each] == questions.heard == [[], ["first", "second"], ["last"]]
+    assert [question.notes for question in each] == questions.request_notes == [[], ["first", "second"], ["last"]]
     assert [question.touched for question in each] == [2, 1, 0]
     with pytest.raises(AttributeError):
         _ = questions.text

@@ -7,7 +7,7 @@ from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.construction import Links, build_edges, read_folder
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.retrievers.excerpt import known_vectors
+from graph_retrievers.retrievers.excerpt import index_vectors
 from graph_retrievers.systems import WalkFusion
 
 TOOLS = "| Tool | Owner | What it is for |\n| :--- | --- | ---: |\n"
@@ -108,7 +108,7 @@ class TestTexts:
         (document,) = WalkFusionRetriever(index=index).invoke("chart")
         (found,) = Llama(index=index).retrieve("chart")
         for shown in (document, found.node):
-            (known,) = known_vectors(to_nodes([shown]), index)
+            (known,) = index_vectors(to_nodes([shown]), index)
             assert torch.equal(known, index.dense.vectors[0])
         assert document.page_content == found.node.text and "(https://chat.example.org/archives/C0291)" in found.node.text
 

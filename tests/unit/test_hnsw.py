@@ -87,9 +87,9 @@ def test_repeated_vectors_crowd_out_no_others():
 
 def test_deletions_alone_lead_to_a_new_graph_in_the_end():
     graph = HNSW.of(around(100))
-    assert graph.followed(torch.arange(95)) is not None and graph.followed(torch.arange(85)) is None
-    assert HNSW.of(around(110)).followed(torch.arange(100)) is not None, "a tenth is not too much"
-    scores, rows = graph.followed(torch.arange(92)).search(around(100)[95:96], 3)
+    assert graph.updated(torch.arange(95)) is not None and graph.updated(torch.arange(85)) is None
+    assert HNSW.of(around(110)).updated(torch.arange(100)) is not None, "a tenth is not too much"
+    scores, rows = graph.updated(torch.arange(92)).search(around(100)[95:96], 3)
     assert (rows[rows >= 0] < 92).all() and bool((scores[rows < 0] == -torch.inf).all())
     signal = DenseIndex(around(100), backend="hnsw").updated([""] * 92, torch.arange(92), lambda texts: None)
     assert (signal.search(around(3, seed=1), 92)[1] >= 0).all()
@@ -214,11 +214,11 @@ def test_what_was_added_counts_as_changed_after_loading_too():
     kept = torch.cat([torch.arange(100), torch.arange(130, 200), torch.full((10,), -1)])
     signal = DenseIndex.restore(*signal.updated([""] * 180, kept, lambda texts: around(10, seed=5)).state())
     assert len(signal._hnsw.outside) == 30 and len(signal._hnsw._repeated) == 20
-    assert signal._hnsw.followed(torch.cat([torch.arange(180), torch.full((9,), -1)])) is None
+    assert signal._hnsw.updated(torch.cat([torch.arange(180), torch.full((9,), -1)])) is None
 
 
 def test_of_several_rows_with_one_content_the_first_has_its_vector():
-    graph = HNSW.of(around(100)).followed(torch.cat([torch.arange(100), torch.tensor([5, 7, 5])]))
+    graph = HNSW.of(around(100)).updated(torch.cat([torch.arange(100), torch.tensor([5, 7, 5])]))
     assert graph.outside.tolist() == [100, 101, 102]
     assert graph.search(around(100)[5:6], 1)[1][0, 0] == 5
 

@@ -293,14 +293,14 @@ def test_a_function_without_a_name_is_not_kept(folder, caplog, embed, reason):
 
 
 def test_a_model_that_cannot_be_told_from_others_is_not_kept(caplog):
-    class Same(Service):
+    class Identity(Service):
         def embed_documents(self, texts):
             self.asked += texts
             return [[1.0, 0.0]] * len(texts)
 
     caplog.set_level(logging.INFO, "graph_retrievers")
     for _ in range(2):
-        GraphIndex.from_texts(TEXTS, embedding=(model := Same()), metric="dot")
+        GraphIndex.from_texts(TEXTS, embedding=(model := Identity()), metric="dot")
         assert set(TEXTS) <= set(model.asked)
     assert "Vectors are not kept on disk, because service gives different texts the same vector." in caplog.messages
 

@@ -28,7 +28,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, T
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import Call
-from graph_retrievers.retrievers.shared_calls import AllOver, SharedCalls, _Waiting
+from graph_retrievers.retrievers.shared_calls import AllOver, SharedCalls, _WaitingCall
 from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
@@ -325,7 +325,7 @@ def asked(shared, answers, callers):
     for count, (name, limit) in enumerate(callers, 1):
         futures.append(pool.submit(ask, name, limit))
         end = time.monotonic() + 30
-        while len(shared._waiting) < count or not answers.batches:
+        while len(shared._waiting_calls) < count or not answers.batches:
             assert time.monotonic() < end
             time.sleep(0.001)
     return futures
@@ -346,8 +346,8 @@ def test_a_batch_goes_on_while_anybody_waits_for_it():
 
 def waiting(shared, name, answers, *held):
     """Let a call wait that no thread leads."""
-    shared._waiting.append(_Waiting(call(name), answers, "other" if held else None, held))
-    return shared._waiting[-1]
+    shared._waiting_calls.append(_WaitingCall(call(name), answers, "other" if held else None, held))
+    return shared._waiting_calls[-1]
 
 
 def test_a_call_that_is_over_when_a_batch_begins_has_no_part_in_it():
@@ -402,7 +402,7 @@ def test_the_limit_of_the_call_that_leads_a_batch_is_not_that_of_the_others():
     other = waiting(shared, "b", answers)
     with limited(mine):
         assert shared(call("a"), answers)[0].notes == ("a",), "a batch that another call waits for has its answer"
-    assert other.error is None and other.found[0].notes == ("b",)
+    assert other.error is None and other.hits[0].notes == ("b",)
 
 
 def test_a_batch_that_nobody_waits_for_any_more_ends_and_the_next_is_answered():
@@ -415,7 +415,7 @@ def test_a_batch_that_nobody_waits_for_any_more_ends_and_the_next_is_answered():
     answers.go.set()
     with pytest.raises(TimeLimitError, match="a"):
         first.result(30)
-    assert shared(call("y"), answers)[0].notes == ("y",) and not shared._busy and shared._waiting == []
+    assert shared(call("y"), answers)[0].notes == ("y",) and not shared._busy and shared._waiting_calls == []
 
 
 def test_a_caller_whose_batch_is_led_by_another_gives_up_in_time():
@@ -423,7 +423,7 @@ def test_a_caller_whose_batch_is_led_by_another_gives_up_in_time():
     first, second = asked(shared, answers, [("a", Over()), ("b", TimeLimit(0.2, "b"))])
     with pytest.raises(TimeLimitError, match="b has no answer after"):
         second.result(30)
-    assert [each.call.queries for each in shared._waiting] == [["a"]]
+    assert [each.call.queries for each in shared._waiting_calls] == [["a"]]
     answers.go.set()
     assert first.result(30) == "a" and answers.batches == [["a"]]
 

@@ -88,8 +88,8 @@ def facts(rows, scores):
         ({"trails": np.array([[-2, 2]])}, "a trail with a row outside the graph; expected rows from 0 to 2"),
         ({"trails": np.array([[3, 2]])}, "a trail with a row outside the graph"),
         ({"trails": np.array([[2, -1]])}, "a trail that does not end in its node; pads stand before a trail"),
-        ({"beside": {"trail_scores": np.zeros(2)}}, r"trail_scores of the shape \(2,\); expected \(1,\)"),
-        ({"beside": {"ranks": np.ones((1, 2), np.int64)}, "lists": ("A",)}, r"ranks of the shape \(1, 2\); expected \(1, 1\)"),
+        ({"columns": {"trail_scores": np.zeros(2)}}, r"trail_scores of the shape \(2,\); expected \(1,\)"),
+        ({"columns": {"ranks": np.ones((1, 2), np.int64)}, "lists": ("A",)}, r"ranks of the shape \(1, 2\); expected \(1, 1\)"),
     ],
 )
 def test_what_an_own_operator_returns_beside_nodes_is_checked(results, told):

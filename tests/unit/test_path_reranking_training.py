@@ -86,7 +86,7 @@ def test_it_learns_what_only_the_path_says():
 
 @pytest.mark.slow
 def test_the_returned_model_and_what_is_measured_are_those_of_the_trained_weights(monkeypatch):
-    measured, chosen = [], path_rerank_training._chosen
+    measured, chosen = [], path_rerank_training._best_weight
 
     def literal(model, held, k, show_progress):
         # Pair by pair, by the module itself.
@@ -98,7 +98,7 @@ def test_the_returned_model_and_what_is_measured_are_those_of_the_trained_weight
         measured.append(found)
         return found
 
-    monkeypatch.setattr(path_rerank_training, "_chosen", literal)
+    monkeypatch.setattr(path_rerank_training, "_best_weight", literal)
     _, weight, history = fitted(epochs=3, patience=9)
     assert [quality for _, quality in measured[:-1]] == history.scores and measured[-1] == (weight, history.best_score)
 
@@ -125,7 +125,7 @@ def test_the_measure_and_its_weight_are_the_best_of_all_weights():
             mixed = mixed_with_ranks(scores, weight).tolist()
             totals.append(quality(sorted(range(4), key=lambda row: (-mixed[row], row)), k))
         best = totals.index(max(totals))
-        weight, found = path_rerank_training._chosen(Fixed(), [gold], k, False)
+        weight, found = path_rerank_training._best_weight(Fixed(), [gold], k, False)
         assert weight == WEIGHTS[best] and found == pytest.approx(totals[best]) and 0 < found < 1
 
 

@@ -217,7 +217,7 @@ def test_no_document_has_more_places_in_front_than_search_gives_it():
     question = Question(MemoryBackend(Queries.of(GraphIndex.from_nodes(nodes, []), ["loom"], k=3)), 0)
     found = Candidates.seeds(np.arange(8), np.arange(8.0, 0, -1), "Fused")
     # The first three of search are a:0, b:0 and a:2; c is not found by it, b:1 is its fourth.
-    found.beside["ranks"], found.lists = np.array([[1], [0], [3], [2], [4], [0], [0], [5]]), ("HybridSearch",)
+    found.columns["ranks"], found.lists = np.array([[1], [0], [3], [2], [4], [0], [0], [5]]), ("HybridSearch",)
     (after,) = run(MemoryBackend(question.queries), [by_search(question, found)])
     assert [names[row] for row in after.nodes] == ["a:0", "a:1", "b:0", "c:0", "a:2", "b:1", "c:1", "b:2"]
     assert after.scores.tolist() == found.scores.tolist()

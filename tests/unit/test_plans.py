@@ -112,7 +112,7 @@ def test_the_json_schema_is_one_that_the_language_port_checks():
 
 def test_schema_of_a_graph(index):
     schema = TypeSchema.of(index.graph)
-    assert schema.given == [
+    assert schema.directed_triples == [
         ("movie", "directed_by", "person"),
         ("movie", "has_genre", "genre"),
         ("movie", "starred_actors", "person"),

@@ -14,7 +14,7 @@ from graph_retrievers.errors import DatasetError
 from tests.pages import WORDS, read
 
 needs_extra = pytest.mark.skipif(
-    any(FORMATS[suffix].missing for suffix in (".docx", ".pptx", ".xlsx")), reason="read with the extra 'files'"
+    any(FORMATS[suffix].lacks_module for suffix in (".docx", ".pptx", ".xlsx")), reason="read with the extra 'files'"
 )
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"

@@ -39,7 +39,7 @@ def test_entries_of_the_outline_are_headings():
         ("None", 1, None, 715),
     ]
     page = read_pdf(pdf(pages, outline, title="Manual"))
-    assert (page.title, page.stated) == ("Manual", True)
+    assert (page.title, page.is_title_stated) == ("Manual", True)
     assert shown(page) == [
         *(("Weaving", 1, 1), (LINE, 0, 1), ("The cards", 2, 1), ("Cards drive.", 0, 1)),
         *(("More of them.", 0, 2), ("A very long title", 1, 2), ("None", 1, 2), ("Text.", 0, 2)),
@@ -118,9 +118,10 @@ def test_a_link_below_a_numbered_heading_is_one_of_the_text():
 
 def test_the_title_that_a_pdf_states_is_above_its_numbered_headings():
     page = read_pdf(pdf([["1 Looms", "", *body(0)], ["2 Mills", "", *body(1)]], title="On looms"))
-    assert (page.title, page.stated) == ("On looms", True)
+    assert (page.title, page.is_title_stated) == ("On looms", True)
     page = read_pdf(pdf([["1 Looms", "", *body(0)], ["2 Mills", "", *body(1)]], title="(anonymous)"))
-    assert (page.title, page.stated, [block.text for block in page.blocks if block.level]) == ("", False, ["1 Looms", "2 Mills"])
+    assert (page.title, page.is_title_stated) == ("", False)
+    assert [block.text for block in page.blocks if block.level] == ["1 Looms", "2 Mills"]
 
 
 def test_headings_above_pages_with_their_numbers_are_left_out():

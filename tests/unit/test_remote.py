@@ -220,7 +220,7 @@ def test_a_context_has_the_nodes_of_memory(corpus):
             for place in range(len(candidates)):
                 own = near.node[near.owner == place][:2]
                 context[place, : len(own)] = own
-            return replace(candidates, beside={"context": context})
+            return replace(candidates, columns={"context": context})
 
     index, _, _, remote = engines(corpus)
     operator = Pipeline(VectorSearch(8), Context())
@@ -443,9 +443,9 @@ def test_types_and_relations_of_a_scope_are_its_own_whatever_was_read_before(cor
     remote.read_schema()
     scoped = remote.within({"$type": "film"})
     scoped.read_schema()
-    told = scoped.facts.told("schema triples")
+    told = scoped.facts.value("schema triples")
     assert told and {kind for source, _, target in told for kind in (source, target)} == {"film"}
-    assert len(remote.facts.told("schema triples")) > len(told)
+    assert len(remote.facts.value("schema triples")) > len(told)
 
 
 def test_limits_end_a_call(corpus):

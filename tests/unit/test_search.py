@@ -15,7 +15,7 @@ from graph_retrievers.core.compositions import Loop
 from graph_retrievers.core.driver import Named, Parallel, changed, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.recording import RECORD, own, recorded
+from graph_retrievers.core.recording import RECORD, inner_request, recorded
 from graph_retrievers.core.requests import (
     Degree,
     EdgesAmong,
@@ -599,14 +599,14 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
         with recorded() as found:
             assert RECORD.get() is not None
             run(MemoryBackend(queries), [asks(place) for place in range(len(texts))], trace)
-        assert RECORD.get() is None and [one.asked for one in found] == trace
+        assert RECORD.get() is None and [one.entry for one in found] == trace
         run(MemoryBackend(queries), [asks(0) for _ in texts], trace)
         assert len(found) < len(trace), "nothing is kept behind the block"
-        assert all(own(request).asked is one.asked.request for one in found for request in one.requests)
+        assert all(inner_request(request).traced_type is one.entry.request for one in found for request in one.requests)
         assert [len(one.requests) for one in found] == [len(texts)] * len(found)
         columns = [(one.nodes, one.scores, one.near) for one in found]
         told = [[None if part is None else part.tolist() for part in parts] for parts in columns]
-        return [(one.asked.request, *parts) for one, parts in zip(found, told, strict=True)]
+        return [(one.entry.request, *parts) for one, parts in zip(found, told, strict=True)]
 
     nearest, mentions, neighbors, steps, scores, texts = recorded_of(["card", "loom"])
     assert nearest[:2] == (Nearest, [2, 0, 1]) and len(nearest[2]) == 3 and nearest[3] is None

@@ -26,7 +26,7 @@ def encoder():
 
 
 def test_vectors_are_the_mean_of_the_last_states_and_of_length_one(encoder):
-    tokenizer, model = encoder._read()
+    tokenizer, model = encoder._load()
     vectors = torch.tensor(encoder.embed_documents(TEXTS))
     for text, vector in zip(TEXTS, vectors, strict=True):
         with torch.inference_mode():
@@ -76,9 +76,9 @@ def test_threads_share_one_model_that_is_loaded_once():
     class Counted(SentenceEncoder):
         loads = 0
 
-        def _read(self):
+        def _load(self):
             type(self).loads += 1
-            return super()._read()
+            return super()._load()
 
     shared = Counted(minilm()._source)
     with ThreadPoolExecutor(4) as pool:

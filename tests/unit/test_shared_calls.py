@@ -42,7 +42,7 @@ def asked(shared, answers, calls, index=None):
             time.sleep(0.001)
         for call in calls[1:]:
             found.append(pool.submit(shared, call, answers, index))
-            while len(shared._waiting) < len(found):
+            while len(shared._waiting_calls) < len(found):
                 time.sleep(0.001)
         answers.begin.set()
         return [each.exception() or [hits.notes[0] for hits in each.result()] for each in found]
@@ -111,13 +111,13 @@ def test_indexes_do_not_share_a_batch_and_a_copy_has_no_callers():
         while not shared._busy:
             time.sleep(0.001)
         others = [pool.submit(shared, call(name), answers, index) for name, index in (("b", "one"), ("c", "two"))]
-        while len(shared._waiting) < 3:
+        while len(shared._waiting_calls) < 3:
             time.sleep(0.001)
         copies = copy.deepcopy(shared), pickle.loads(pickle.dumps(shared))  # noqa: S301
         answers.begin.set()
         assert all(each.result() for each in [first, *others])
     assert sorted(answers.batches) == [["a"], ["b"], ["c"]]
-    assert all((each.limit, each._waiting) == (8, []) for each in copies)
+    assert all((each.limit, each._waiting_calls) == (8, []) for each in copies)
 
 
 def test_calls_with_options_of_their_own_share_batches_where_answers_are_alike():
@@ -142,7 +142,7 @@ def test_calls_with_options_of_their_own_share_batches_where_answers_are_alike()
         for place, given in enumerate(options[:-1]):
             found.append(pool.submit(retriever.with_options(**given).retrieve, f"loom {place}"))
             until = time.monotonic() + 10
-            while not shared._busy or len(shared._waiting) < len(found):
+            while not shared._busy or len(shared._waiting_calls) < len(found):
                 assert time.monotonic() < until
                 time.sleep(0.001)
         # It waits for no other.

@@ -46,9 +46,9 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path):
         embed_corpus(Model(stop=64), TEXTS, cache=tmp_path)
     cache = VectorCache(model := Model(), tmp_path)
     assert torch.equal(cache.vectors(TEXTS), plain(TEXTS))
-    assert (cache.found, model.asked) == (64, TEXTS[64:])
+    assert (cache.hits, model.asked) == (64, TEXTS[64:])
     assert torch.equal(cache.vectors([TEXTS[3], "new", TEXTS[3]]), plain([TEXTS[3], "new", TEXTS[3]]))
-    assert (cache.found, model.asked[-1], len(model.asked)) == (2, "new", 37)
+    assert (cache.hits, model.asked[-1], len(model.asked)) == (2, "new", 37)
     assert cache.vectors([]).shape == (0, 3)
 
 
@@ -122,7 +122,7 @@ def test_the_oldest_vectors_are_dropped_beyond_the_limit(tmp_path, monkeypatch):
         cache.vectors(TEXTS[start : start + 10])
     again = VectorCache(model := Model(), tmp_path)
     assert torch.equal(again.vectors(TEXTS), plain(TEXTS))
-    assert 30 <= again.found <= 41 and TEXTS[-1] not in model.asked and TEXTS[0] in model.asked
+    assert 30 <= again.hits <= 41 and TEXTS[-1] not in model.asked and TEXTS[0] in model.asked
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -22,7 +22,7 @@ from graph_retrievers.systems import default_system, read_system
 from graph_retrievers.systems.baselines import Hybrid
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.traits import documents_linked, holds_pieces, names_held
+from graph_retrievers.systems.traits import documents_linked, holds_pieces, name_share
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
@@ -546,9 +546,9 @@ def test_ids_that_are_places_on_pages_are_no_pieces():
 
 
 def test_a_name_for_every_70_words():
-    assert names_held(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 67])) == 1
-    assert names_held(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 68])) == 0
-    assert names_held(CorpusGraph(["a", "b"], ["", "cloth"])) == 0
+    assert name_share(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 67])) == 1
+    assert name_share(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 68])) == 0
+    assert name_share(CorpusGraph(["a", "b"], ["", "cloth"])) == 0
 
 
 def test_edges_of_structure_link_documents_only_across_them():

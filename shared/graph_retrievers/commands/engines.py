@@ -121,7 +121,7 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
                 model = index.embedding_name if vectors is not None else ""
                 report = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
             sizes = {"nodes": len(index), "edges": index.graph.num_edges}
-            parts = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in report._asdict().items()]
+            parts = [f"{sizes[name]:,} {name} ({_counts_text(changes)})" for name, changes in report._asdict().items()]
             return f"{database.where}, {args.name}: {', '.join(parts)}"
 
         yield write
@@ -254,10 +254,10 @@ def _write_to_both(args: argparse.Namespace, index: GraphIndex, database: Any, c
 
     report = write_index(index, database, client, args.name, replace=args.replace, show_progress=True)
     sizes = {"nodes": len(index), "edges": index.graph.num_edges, "points": len(index)}
-    parts = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in report._asdict().items()]
+    parts = [f"{sizes[name]:,} {name} ({_counts_text(changes)})" for name, changes in report._asdict().items()]
     return f"{args.to}, {args.name}: {', '.join(parts[:2])}; {args.vectors}: {parts[2]}"
 
 
-def _told(changes: Any) -> str:
+def _counts_text(changes: Any) -> str:
     counts = [f"{count:,} {name}" for name, count in changes._asdict().items() if count]
     return ", ".join(counts) or "unchanged"

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from graph_retrievers.arguments import positive
 from graph_retrievers.commands.engines import add_postgres, index_place
 from graph_retrievers.commands.flags import in_flags, printable
-from graph_retrievers.commands.imports import asking, imported, named_system
+from graph_retrievers.commands.imports import asking, imported, system_from_text
 from graph_retrievers.commands.models import add_options, index_and_queries, index_name, is_index, load_index
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -34,7 +34,7 @@ _QUERIES = (
 # Strings, brackets and commas in a list of systems.
 _TOKENS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[(\[{)\]},]""")
 # What the name of a run file may have besides letters and digits; others are written as in a URL.
-_WRITTEN = "()[]=',"
+_SAFE_CHARACTERS = "()[]=',"
 
 
 def add_commands(subparsers: Any) -> None:
@@ -132,7 +132,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
 
     # Arguments are checked before anything is read or embedded.
-    use = _listed(args.use)
+    use = _split_names(args.use)
     check_measurement(args.k, args.timed_queries, args.seed, use)
     if args.limit is not None:
         positive("limit", args.limit)
@@ -195,7 +195,7 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
         for name, results in evaluation.returned.items():
             run = {query: list(zip(result.ids, result.scores, strict=True)) for query, result in results.items()}
             # Other tools expect a word as the name of a run, and a slash would lead into another folder.
-            word = quote(name, safe=_WRITTEN)
+            word = quote(name, safe=_SAFE_CHARACTERS)
             write_run(Path(args.trec) / f"{word}.run", run, tag=word)
         write_qrels(Path(args.trec) / "qrels", evaluation.gold)
 
@@ -228,7 +228,7 @@ def run_make_queries(args: argparse.Namespace) -> None:
     print(f"{args.out}: {len(queries)} queries")
 
 
-def _listed(names: str) -> list[str]:
+def _split_names(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
@@ -239,7 +239,7 @@ def _systems(args: argparse.Namespace) -> tuple[dict[str, System], bool]:
     texts = _system_texts(args.retrievers)
     if not texts and not args.runs:
         raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
-    systems = {text: named_system(text) for text in texts if text != "all"}
+    systems = {text: system_from_text(text) for text in texts if text != "all"}
     return (every_system() | systems, True) if "all" in texts else (systems, False)
 
 

@@ -24,7 +24,7 @@ FITTERS: dict[str, tuple[str, str]] = {
 
 
 # Those whose default network is not that of the paper.
-_CHOSEN = ("g-rag", "lesegr")
+_OTHER_DEFAULTS = ("g-rag", "lesegr")
 
 
 def add_commands(subparsers: Any) -> None:
@@ -53,7 +53,7 @@ def run_fit(args: argparse.Namespace) -> None:
     module, function = FITTERS[args.name]
     if args.reranker and args.name != "path-reranking":
         raise InvalidArgumentError(f"{args.name} does not train a cross-encoder; leave out --reranker.")
-    if args.paper and args.name not in _CHOSEN:
+    if args.paper and args.name not in _OTHER_DEFAULTS:
         raise InvalidArgumentError(f"{args.name} has one kind of network; leave out --paper.")
     dataset = read_dataset(args.dataset)
     index = embedded_index(args, dataset.graph(args.device))

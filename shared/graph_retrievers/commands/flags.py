@@ -19,7 +19,7 @@ _FLAGS = {
     "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
 }
 # What connections are made of in Python, and where the command that opens them takes it from.
-_GIVEN = {
+_CONNECTIONS = {
     "auth=(user, password)": "NEO4J_USERNAME and NEO4J_PASSWORD",
     "QdrantClient(api_key=...)": "QDRANT_API_KEY",
     "GraphSchema(label=...)": "--name",
@@ -56,7 +56,7 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
 
     message = _ADVICE.sub(advice, message)
     if values.get("to"):
-        for keyword, place in _GIVEN.items():
+        for keyword, place in _CONNECTIONS.items():
             message = message.replace(keyword, place)
     first = re.match(r"([a-z_]+)(?= (?:must|is) )", message)
     is_flag = first is not None and first[1] in values and first[1] not in _PLACES
@@ -77,13 +77,13 @@ def log_in_flags(args: argparse.Namespace) -> Iterator[None]:
     """Convert the messages that the package logs by :func:`in_flags`, for every handler."""
     make = logging.getLogRecordFactory()
 
-    def made(*values: object, **options: object) -> logging.LogRecord:
+    def make_record(*values: object, **options: object) -> logging.LogRecord:
         record = make(*values, **options)
         if record.name.split(".")[0] == "graph_retrievers":
             record.msg, record.args = printable(in_flags(record.getMessage(), args)), ()
         return record
 
-    logging.setLogRecordFactory(made)
+    logging.setLogRecordFactory(make_record)
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import System
 
-_MISSING = "no module {!r} is in the working directory or installed; to name the file my_module.py, write my_module"
+_NO_MODULE = "no module {!r} is in the working directory or installed; to name the file my_module.py, write my_module"
 
 
 def imported(option: str, path: str) -> Any:
@@ -39,7 +39,7 @@ def asking(part: Any, language_model: Any) -> Any:
     return replace(part, **inside | ({"language_model": language_model} if "language_model" in inside else {}))
 
 
-def named_system(text: str) -> System:
+def system_from_text(text: str) -> System:
     """Return the system of a text, such as ``ppr(damping=0.7)``.
 
     ``my_module:my-system(...)`` imports the module that defines a system of your own before the text is read.
@@ -63,8 +63,8 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0] and not name.endswith(".py"):
             raise
-        raise ImportError(_MISSING.format(name)) from error
+        raise ImportError(_NO_MODULE.format(name)) from error
     except (TypeError, ValueError) as error:
-        raise ImportError(_MISSING.format(name)) from error
+        raise ImportError(_NO_MODULE.format(name)) from error
     finally:
         sys.path.remove("")

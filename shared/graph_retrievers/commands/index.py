@@ -94,7 +94,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
         nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
         options["edges"] = [*dataset.edges, *edge_specs(args.edges or "none", site=args.site)]
     else:
-        with _shown_log():
+        with _show_log():
             nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, strict=args.strict, show_progress=True)
         options["edges"] = edge_specs(args.edges or _OF_FILES, files, args.site)
     pages = _pages(files) if files else ""
@@ -107,9 +107,9 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     elif embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
         vectors = embed_texts(embedding, contents, True) if cache is None else cache.vectors(contents, True)
-        cache_hits, width = 0 if cache is None else cache.found, vectors.shape[1]
+        cache_hits, width = 0 if cache is None else cache.hits, vectors.shape[1]
         options["vectors"] = vectors
-    with _shown_log():
+    with _show_log():
         index = GraphIndex.from_documents(nodes, **options)
         if args.edges is None and not index.graph.has_edges:
             tell_no_edges(index.graph)
@@ -153,7 +153,7 @@ def _embedded(graph: CorpusGraph, cache: VectorCache) -> tuple[int, int]:
         for start in range(0, len(graph), _TEXTS):
             contents = [graph.content(row) for row in range(start, min(start + _TEXTS, len(graph)))]
             width = cache.vectors(contents).shape[1]
-            cache_hits += cache.found
+            cache_hits += cache.hits
             bar.update(len(contents))
     return cache_hits, width
 
@@ -187,7 +187,7 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
 
 
 @contextmanager
-def _shown_log() -> Iterator[None]:
+def _show_log() -> Iterator[None]:
     """Show the log of the package, such as how many edges were found, on stderr."""
     logger = logging.getLogger("graph_retrievers")
     handler, level = logging.StreamHandler(), logger.level

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.listening import listen
-from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
+from graph_retrievers.commands.models import add_options, load_index, make_retriever
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError
 
@@ -51,7 +51,7 @@ def run_mcp(args: argparse.Namespace) -> None:
 
     with nullcontext() if args.port is None else listen("127.0.0.1", args.port) as listening:
         index = load_index(args, args.index, ready=True)
-        server = mcp_server(GraphTools(chosen_retriever(args, index), max_characters=args.max_characters))
+        server = mcp_server(GraphTools(make_retriever(args, index), max_characters=args.max_characters))
         if listening is None:
             server.run("stdio")
             return
@@ -79,7 +79,7 @@ def mcp_server(tools: GraphTools) -> MCPServer:
     except ImportError as error:
         raise GraphRetrieverError("The MCP server needs the extra 'mcp': pip install 'graph-retrievers[mcp]'.") from error
 
-    def answered(answer: ToolAnswer) -> CallToolResult:
+    def tool_result(answer: ToolAnswer) -> CallToolResult:
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=dict(answer.data))
 
     class Unchecked(FuncMetadata):
@@ -89,14 +89,14 @@ def mcp_server(tools: GraphTools) -> MCPServer:
 
     server_tools, reading = [], ToolAnnotations(read_only_hint=True, open_world_hint=False)
     function: Any
-    for function in tools.functions(answered, ToolError):
-        tool = Tool.from_function(_awaited(function), annotations=reading, structured_output=False)
+    for function in tools.functions(tool_result, ToolError):
+        tool = Tool.from_function(_async_function(function), annotations=reading, structured_output=False)
         tool.parameters, tool.fn_metadata = TypeAdapter(function).json_schema(), Unchecked(arg_model=ArgModelBase)
         server_tools.append(tool)
     return MCPServer("graph-retrievers", instructions=_INSTRUCTIONS, tools=server_tools)
 
 
-def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+def _async_function(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         return await in_thread(function, *args, **kwargs)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.engines import check_postgres, is_postgres
-from graph_retrievers.commands.imports import asking, imported, named_system
+from graph_retrievers.commands.imports import asking, imported, system_from_text
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -189,12 +189,12 @@ def index_and_queries(args: argparse.Namespace, where: str, *, edges: bool = Fal
     return embedded_index(args, graph, edges=edges), queries
 
 
-def chosen_retriever(args: argparse.Namespace, index: Corpus, **settings: Any) -> Retriever:
+def make_retriever(args: argparse.Namespace, index: Corpus, **settings: Any) -> Retriever:
     """Return the retriever that ``--retriever`` names, by default the best for such an index."""
     from graph_retrievers.retrievers.retriever import Retriever
     from graph_retrievers.systems.registry import default_system
 
-    system = None if args.retriever is None else named_system(args.retriever)
+    system = None if args.retriever is None else system_from_text(args.retriever)
     if getattr(args, "language_model", None):
         before = system or default_system(index)
         system = asking(before, imported("--language-model", args.language_model))

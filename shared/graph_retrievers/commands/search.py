@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import add_options, chosen_retriever, opened_index
+from graph_retrievers.commands.models import add_options, make_retriever, opened_index
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
@@ -58,7 +58,7 @@ def run_search(args: argparse.Namespace) -> None:
     options = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with opened_index(args, in_memory=bool(args.html)) as index:
-        retriever = chosen_retriever(args, index, **limits)
+        retriever = make_retriever(args, index, **limits)
         tell_unused_relevance(retriever)
         if args.html:
             from graph_retrievers.serve import search_page

@@ -39,11 +39,11 @@ def run_serve(args: argparse.Namespace) -> None:
     except ImportError as error:
         raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
 
-    from graph_retrievers.serve.app import offered, search_app
+    from graph_retrievers.serve.app import available_retrievers, search_app
 
     with listen(args.host, args.port, args.expose) as listening:
         index = load_index(args, args.index, ready=True)
-        runs, needs = offered(index, time_limit=args.time_limit)
+        runs, needs = available_retrievers(index, time_limit=args.time_limit)
         messages = {name: in_flags(text, args) for name, text in needs.items()}
         app = search_app(runs, title=index_name(args, args.index), needs=messages, hosts=[args.host])
         host = f"[{args.host}]" if ":" in args.host else args.host

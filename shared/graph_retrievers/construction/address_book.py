@@ -68,7 +68,7 @@ class AddressBook:
         self._forms = [_Forms((address, address) for address in filter(None, addresses)), _Forms((others or {}).items())]
         folders = {posixpath.dirname(_key(url)) for url in self._forms[0].exact if not _SCHEME.match(url)}
         self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
-        self._named = PageNames(self._forms[0].exact.items(), self._root, names)
+        self._page_names = PageNames(self._forms[0].exact.items(), self._root, names)
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page to which a link on the page `base` leads, and the fragment; None if it is unknown."""
@@ -104,7 +104,7 @@ class AddressBook:
             return page
         # "README.md" names no page if several folders have one.
         is_index = posixpath.splitext(posixpath.basename(path))[0].lower() in _FIRST
-        return None if is_index and self._named.is_shared(path) else self._named.find(path, _as_url(base))
+        return None if is_index and self._page_names.is_shared(path) else self._page_names.find(path, _as_url(base))
 
     def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
         """Return the page that a wiki link on the page `base` leads to, and its fragment."""
@@ -115,9 +115,9 @@ class AddressBook:
         if match := _VAULT.match(name):
             # The name of a vault is that of its folder, if nothing else is configured.
             name = name[match.end() :]
-            page = self._named.find(f"{match[1]}/{name}", base_url) or self._named.find(name, base_url)
+            page = self._page_names.find(f"{match[1]}/{name}", base_url) or self._page_names.find(name, base_url)
         else:
-            page = self._named.find(name, base_url)
+            page = self._page_names.find(name, base_url)
         return None if page is None else (page, fragment)
 
     def misses(self, link: str, base: str = "") -> bool:
@@ -154,7 +154,7 @@ class _Forms:
 
     def __init__(self, pages: Iterable[tuple[str, str]]) -> None:
         self.exact: dict[str, str] = {}
-        self._same: dict[str, str] = {}
+        self._by_key: dict[str, str] = {}
         self._index: dict[str, str] = {}
         self._loose: dict[str, str] = {}
         for form, address in pages:
@@ -165,7 +165,7 @@ class _Forms:
             url, _ = parts
             key = _key(url)
             self.exact.setdefault(url, address)
-            self._same.setdefault(key, address)
+            self._by_key.setdefault(key, address)
             plain_key = _plain(key)
             if plain_key != (folder := _INDEX.sub("", plain_key) or "/"):
                 self._index.setdefault(folder, address)
@@ -177,7 +177,7 @@ class _Forms:
         key = _key(url)
         plain_key = _INDEX.sub("", _plain(key))
         index = self._index.get(plain_key) if url.endswith("/") else None
-        return self.exact.get(url) or index or self._same.get(key) or self._loose.get(plain_key)
+        return self.exact.get(url) or index or self._by_key.get(key) or self._loose.get(plain_key)
 
 
 def check_site(site: str) -> None:

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.pages import Block
-from graph_retrievers.construction.slugs import bare, own_anchor, slug
+from graph_retrievers.construction.slugs import letters_of, slug, split_anchor
 from graph_retrievers.graph.corpus_graph import Node
 
 # Headings with the same words that are looked at; characters and words of a first line that may be a heading.
@@ -55,7 +55,7 @@ class Outline(Generic[Place]):
             self._around.append(stack[-1][1] if stack else -1)
             stack.append((heading.level, row))
             self._places.append(place)
-            self._keys.append({bare(heading.text), bare(heading.source)} - {""})
+            self._keys.append({letters_of(heading.text), letters_of(heading.source)} - {""})
             for key in self._keys[-1]:
                 self._rows.setdefault(key, []).append(row)
 
@@ -65,7 +65,7 @@ class Outline(Generic[Place]):
 
     def find(self, fragment: str) -> Place | None:
         """Return the place of the first heading that a fragment names, below those that it names before; None if there is none."""
-        *outer, last = map(bare, fragment.split("#"))
+        *outer, last = map(letters_of, fragment.split("#"))
         for row in islice(self._rows.get(last, ()), _SAME):
             rest, above = [*outer], self._around[row]
             while rest and above >= 0:
@@ -101,7 +101,7 @@ class Anchors:
             path = heading_path(node)
             same = sum(1 for _ in takewhile(bool, map(eq, previous, path)))
             for depth, heading in enumerate(path[same:], same + 1):
-                heading, anchor = own_anchor(heading)
+                heading, anchor = split_anchor(heading)
                 count, name = counts[slug(heading)], _loosened(heading)
                 counts[slug(heading)] += not anchor
                 if depth == len(path) and anchor:
@@ -119,8 +119,8 @@ class Anchors:
         """Return the row of the chunk with an anchor or a heading, None if there is none."""
         if (exact := self._exact.get(fragment)) is not None or fragment.startswith("^"):
             return exact
-        if not self._outline and bare(fragment) in self._lines:
-            return self._loose.get(_loosened(fragment), self._lines[bare(fragment)])
+        if not self._outline and letters_of(fragment) in self._lines:
+            return self._loose.get(_loosened(fragment), self._lines[letters_of(fragment)])
         if "#" in fragment:
             nested = self._outline.find(fragment)
             return self.get(fragment.rpartition("#")[2]) if nested is None else nested
@@ -134,7 +134,7 @@ def _runs(text: str) -> Iterator[str]:
     LlamaIndex' reader of Markdown writes two empty lines, and the heading behind those around it.
     """
     line = text.lstrip()[:_LINE].partition("\n")[0]
-    words = [word for part in line.split() if (word := bare(part))]
+    words = [word for part in line.split() if (word := letters_of(part))]
     if len(words) > _WORDS:
         return
     ends = range(1, len(words) + 1) if text.startswith("\n\n") else [len(words)]

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import called, positive, typed
+from graph_retrievers.arguments import call_function, positive, typed
 from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.progress import progress_bar
@@ -64,7 +64,7 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
         raise InvalidArgumentError(f"{shown(splitter)} cannot split; pass an object with split_text(text), or a function.")
     chunks: list[Node] = []
     for document in to_nodes(documents, title_key=title_key):
-        parts = called("The splitter", split, document.text) if document.text.strip() else [""]
+        parts = call_function("The splitter", split, document.text) if document.text.strip() else [""]
         # Some splitters give documents instead of texts.
         texts = [] if isinstance(parts, str) or not isinstance(parts, Iterable) else [getattr(t, "page_content", t) for t in parts]
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -156,7 +156,7 @@ class ContextualCitations(EdgeSpec):
         self.top_n, self._show_progress = positive("top_n", top_n), show_progress
         self.sparse = None if sparse is None else checked_encoder(sparse)
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges: those inside documents, then those across citations, in the order of the chunks."""
         if corpus.vectors is None:
             raise MissingSignalError("A contextual citation graph needs vectors: pass embedding= or vectors=.")
@@ -175,11 +175,11 @@ class ContextualCitations(EdgeSpec):
             citations.setdefault(document, {}).update(dict.fromkeys(_names(node.metadata.get(self.cites))))
         if not chunks:
             raise NothingToReadError(f"No node has the metadata field {self.document!r}; make chunks with chunk_documents.")
-        chunk_edges = corpus.known(edges)
+        chunk_edges = corpus.inner_edges(edges)
         pairs = [(u, v) for u, names in citations.items() for v in names if v != u]
         document_pairs = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]
         across = [(corpus.nodes[j].id, corpus.nodes[i].id, self.relation) for i, j in self._across(corpus, document_pairs)]
-        return FoundEdges([*chunk_edges.edges, *across], chunk_edges.absent + len(pairs) - len(document_pairs))
+        return SpecEdges([*chunk_edges.edges, *across], chunk_edges.absent + len(pairs) - len(document_pairs))
 
     def _across(self, corpus: CorpusNodes, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
         """Yield (citing chunk, cited chunk) of the most relevant chunks across each pair of documents."""
@@ -218,12 +218,12 @@ class _EncodedOnce:
     """A sparse encoder that encodes each text once, as a document: both chunks of a pair are documents."""
 
     def __init__(self, encoder: SparseEncoder) -> None:
-        self._encoder, self.name, self._known = encoder, encoder.name, dict[str, dict[int, float]]()
+        self._encoder, self.name, self._encodings = encoder, encoder.name, dict[str, dict[int, float]]()
 
     def encode(self, texts: Sequence[str], *, queries: bool = False) -> list[dict[int, float]]:
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known |= zip(new_texts, self._encoder.encode(new_texts) if new_texts else (), strict=True)
-        return [self._known[text] for text in texts]
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self._encodings]
+        self._encodings |= zip(new_texts, self._encoder.encode(new_texts) if new_texts else (), strict=True)
+        return [self._encodings[text] for text in texts]
 
 
 def _names(value: Any) -> list[str]:

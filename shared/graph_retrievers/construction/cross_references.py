@@ -33,7 +33,7 @@ class Reference(NamedTuple):
 
     role: str
     name: str
-    shown: str = ""
+    label: str = ""
     domain: str = ""
     context: Any = ()
 
@@ -113,7 +113,7 @@ class _Names:
 
     def find(self, reference: Reference, page: str) -> tuple[list[str], str]:
         """Return the addresses to which a reference leads, and what it shows."""
-        role, name, text = reference.role, reference.name, reference.shown
+        role, name, text = reference.role, reference.name, reference.label
         if role in _ADDRESSES:
             number, _, fragment = name.partition("#")
             target_page = self._series.get((role, number.strip().lstrip("0")))

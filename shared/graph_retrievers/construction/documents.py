@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.arguments import listed
+from graph_retrievers.arguments import as_list
 from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import InvalidArgumentError
@@ -47,7 +47,7 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         Whether a title or type that is neither a string nor a number, such as a list, is an error that names all of them. By
         default the document counts as one without, and a warning names the first ten.
     """
-    items = listed("documents", documents, "documents")
+    items = as_list("documents", documents, "documents")
     omissions = Omissions("the documents", strict)
     nodes = [_to_node(document, position, title_key, type_key, omissions) for position, document in enumerate(items)]
     omissions.tell(logger, "Pass another field in title_key= or type_key=, or '' for none.")
@@ -69,7 +69,7 @@ def text_nodes(
         # A set has no order.
         if isinstance(column, (str, Mapping)) or not hasattr(column, "__getitem__"):
             raise InvalidArgumentError(f"{name} is a {type(column).__name__}; pass a list with one entry per text.")
-        columns[name] = listed(name, column, "one entry per text")
+        columns[name] = as_list(name, column, "one entry per text")
         if len(columns[name]) != len(columns["texts"]):
             lengths = f"{len(columns[name])} entries for {len(columns['texts'])} texts"
             raise InvalidArgumentError(f"{name} has {lengths}; pass one entry per text.")

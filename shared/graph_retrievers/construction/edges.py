@@ -27,7 +27,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from graph_retrievers.arguments import called, listed
+from graph_retrievers.arguments import as_list, call_function
 from graph_retrievers.construction.contextual import ContextualCitations
 from graph_retrievers.construction.entities import EntityMentions
 from graph_retrievers.construction.fields import Metadata, Triples, has_field
@@ -37,7 +37,7 @@ from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
 from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.relationships import Relationships
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
@@ -92,10 +92,10 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
     parts: list[tuple[EdgeSpec | None, list[EdgeLike]]] = []
     visited: set[tuple[str, str, str]] = set()
 
-    def found(spec: EdgeSpec) -> list[EdgeLike]:
+    def new_edges_of(spec: EdgeSpec) -> list[EdgeLike]:
         # What two specifications find is one edge.
         try:
-            new_edges = [edge for edge in _found(spec, corpus) if edge not in visited]
+            new_edges = [edge for edge in _spec_edges(spec, corpus) if edge not in visited]
         except NothingToReadError as error:
             if not lenient:
                 raise
@@ -108,7 +108,7 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
         item_edges: list[EdgeLike] = []
         spec: EdgeSpec | None = None
         if isinstance(item, Triples):
-            item_edges = found(item)
+            item_edges = new_edges_of(item)
         elif isinstance(item, EdgeSpec):
             spec = item
         elif is_networkx(item):
@@ -120,13 +120,13 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
         elif isinstance(item, type) and issubclass(item, EdgeSpec):
             raise InvalidArgumentError(f"Item {number} of edges is the class {item.__name__}; call it: {item.__name__}(...).")
         elif callable(item):
-            spec = Called(item)
+            spec = FunctionEdges(item)
         else:
             is_nested = isinstance(item, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in item)
             hint = " Unpack a list inside the list with a star: [*pairs, Links()]." if is_nested else ""
             raise InvalidArgumentError(f"Item {number} of edges is {shown(item)}; expected {_KINDS}.{hint}")
         if spec is not None:
-            parts.append((spec, found(spec)))
+            parts.append((spec, new_edges_of(spec)))
         elif parts and parts[-1][0] is None:
             parts[-1][1].extend(item_edges)
         else:
@@ -159,7 +159,7 @@ def edge_items(edges: Any) -> list[Any]:
     single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
     if single or is_networkx(edges) or callable(edges):
         return [edges]
-    return listed("edges", edges, _KINDS)
+    return as_list("edges", edges, _KINDS)
 
 
 def specifications(edges: Any) -> list[EdgeSpec]:
@@ -171,7 +171,7 @@ def specifications(edges: Any) -> list[EdgeSpec]:
         elif is_words(item) and len(item) == 2:
             specs.append(Metadata(*item))
         elif callable(item) and not isinstance(item, type):
-            specs.append(Called(item))
+            specs.append(FunctionEdges(item))
         else:
             raise InvalidArgumentError(f"{shown(item)} is not a specification of edges; give edges one by one in add_edges=.")
     return specs
@@ -191,16 +191,16 @@ def _present(item: Any, corpus: CorpusNodes) -> list[Any]:
     return [item]
 
 
-class Called(EdgeSpec):
+class FunctionEdges(EdgeSpec):
     """A function of the user, from a node to its neighbours."""
 
     def __init__(self, function: Callable[[Node], Any]) -> None:
         self.function = function
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         edges: list[tuple[str, str, str]] = []
         for node in corpus.nodes:
-            result = called(f"{self!r}", self.function, node)
+            result = call_function(f"{self!r}", self.function, node)
             if isinstance(result, (str, Mapping)) or not isinstance(result, (Iterable, type(None))):
                 raise InvalidArgumentError(
                     f"{self!r} returned {shown(result)} for {node.id!r}; expected a list of node ids or of edges."
@@ -212,10 +212,10 @@ class Called(EdgeSpec):
                     edges.append((item[0], item[1], item[2] if len(item) == 3 else ""))
                 else:
                     raise InvalidArgumentError(f"{self!r} returned {shown(item)} for {node.id!r}; expected a node id or an edge.")
-        return corpus.known(edges)
+        return corpus.inner_edges(edges)
 
 
-def _found(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str]]:
+def _spec_edges(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str]]:
     triples, absent, note, advice = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(triples) if edge[0] != edge[1]]
     level = logging.WARNING if advice or (absent and not edges) else logging.INFO

@@ -10,7 +10,7 @@ from typing import Any
 
 from graph_retrievers.arguments import fraction, positive, typed
 from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
@@ -102,7 +102,7 @@ class EntityMentions(EdgeSpec):
         limit = max(_FEW, self.max_share * len(name_lists))
         return {key for key, count in texts.items() if self.min_texts <= count <= limit}
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of texts and of the names in them."""
         entities: dict[str, str] = {}
         for node in corpus.nodes:
@@ -112,7 +112,7 @@ class EntityMentions(EdgeSpec):
         name_lists = self.extractor.names([node.text for node in texts])
         if not entities:
             raise NothingToReadError(self._why_none(name_lists))
-        return FoundEdges(
+        return SpecEdges(
             [
                 (node.id, entities[key], self.relation)
                 for node, names in zip(texts, name_lists, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from graph_retrievers.arguments import positive, typed
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.nested import MISSING, look_up
@@ -16,7 +16,7 @@ __all__ = ["Metadata", "Triples"]
 
 logger = logging.getLogger(__name__)
 
-_OWN = {"$id": "id", "$title": "title", "$type": "type"}
+_NODE_FIELDS = {"$id": "id", "$title": "title", "$type": "type"}
 
 
 class Metadata(EdgeSpec):
@@ -52,20 +52,20 @@ class Metadata(EdgeSpec):
     @typed
     def __init__(self, source: str, target: str = "$id", *, relation: str | None = None, limit: int = 1000) -> None:
         for name in (source, target):
-            if not isinstance(name, str) or not name or (name.startswith("$") and name not in _OWN):
+            if not isinstance(name, str) or not name or (name.startswith("$") and name not in _NODE_FIELDS):
                 raise InvalidArgumentError(f"{name!r} is not a field; name a metadata field, or $id, $title or $type.")
         self.source, self.target = source, target
         self.relation = source if relation is None else relation
         self.limit = positive("limit", limit)
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the nodes."""
         for name in (self.source, self.target):
             if not has_field(corpus, name):
                 names = ", ".join(sorted(corpus.fields)) or "none"
                 raise NothingToReadError(f"No node has the metadata field {name!r} of {self!r}; the metadata fields are: {names}.")
         # Ids are strings; a metadata field may hold the same id as a number.
-        as_text = self.source in _OWN or self.target in _OWN
+        as_text = self.source in _NODE_FIELDS or self.target in _NODE_FIELDS
         holders = _holders(corpus.nodes, self.target, as_text)
         edges: list[tuple[str, str, str]] = []
         frequent_values, absent = set(), 0
@@ -83,7 +83,7 @@ class Metadata(EdgeSpec):
                 )
         if frequent_values:
             logger.warning("%r: skipped %d values that more than %d nodes have.", self, len(frequent_values), self.limit)
-        return FoundEdges(edges, absent)
+        return SpecEdges(edges, absent)
 
 
 class Triples(EdgeSpec):
@@ -110,7 +110,7 @@ class Triples(EdgeSpec):
                 raise InvalidArgumentError(f"Triple {number} is {shown(triple)}; expected three strings, (head, relation, tail).")
         self.key = key
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges in the order of the triples."""
         holders = _holders(corpus.nodes, self.key, as_text=True)
         edges: list[tuple[str, str, str]] = []
@@ -122,12 +122,12 @@ class Triples(EdgeSpec):
                         "add the node or drop the triple."
                     )
             edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in holders[head] for t in holders[tail])
-        return FoundEdges(edges)
+        return SpecEdges(edges)
 
 
 def has_field(corpus: CorpusNodes, name: str) -> bool:
     """Return whether a field is one of a node's own, or in the metadata of any node."""
-    if name in _OWN or name in corpus.fields:
+    if name in _NODE_FIELDS or name in corpus.fields:
         return True
     return name.partition(".")[0] in corpus.fields and any(look_up(node.metadata, name) is not MISSING for node in corpus.nodes)
 
@@ -143,7 +143,7 @@ def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[
 
 def _values(node: Node, name: str, as_text: bool) -> list[Any]:
     """Return the values of a field, one or many, without None and empty strings; equal only if they mean the same."""
-    content = getattr(node, _OWN[name]) if name in _OWN else look_up(node.metadata, name)
+    content = getattr(node, _NODE_FIELDS[name]) if name in _NODE_FIELDS else look_up(node.metadata, name)
     values = []
     for value in content if isinstance(content, (list, tuple, set, frozenset)) else [content]:
         if value is None or value is MISSING or value == "":

@@ -24,10 +24,10 @@ from graph_retrievers.construction.notes import (
     folder_kind,
     further_names,
     is_backup,
-    named_by_files,
     note_identity,
     note_title,
     shared_fields,
+    with_file_names,
 )
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.construction.pages import Block, Page, UnreadableError, with_short_titles
@@ -153,7 +153,7 @@ def read_folder(
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     generated_names = {name for name, _ in names if _is_generated(name)}
     names = [(name, path) for name, path in names if name not in generated_names]
-    suffixes = [suffix for suffix, entry in FORMATS.items() if not entry.missing]
+    suffixes = [suffix for suffix, entry in FORMATS.items() if not entry.lacks_module]
     counts = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
     _tell_unread(root, counts)
     names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
@@ -162,9 +162,9 @@ def read_folder(
     kind = folder_kind(root, dict(names))
     names = [(name, path) for name, path in names if not is_backup(kind, name)]
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    omissions, documents = Omissions(str(root), strict), {name: _read(path, root, kind) for name, path in bar}
+    omissions, documents = Omissions(str(root), strict), {name: _read_page(path, root, kind) for name, path in bar}
     for name, page in documents.items():
-        for reason in [page] if isinstance(page, str) else page.left:
+        for reason in [page] if isinstance(page, str) else page.omissions:
             omissions.add(name, reason)
     has_encodings = any("UTF-" in item for item in omissions.items)
     omissions.tell(logger, f"{_CONVERT if has_encodings else 'Repair such files, or '}{_SKIP}", DatasetError)
@@ -178,7 +178,7 @@ def read_folder(
     page_names, moves = _distinct(pages, book, is_vault)
     notes = Notes(kind, pages, book, _ends(moves))
     pages = _without_site({name: pages[name] for name in page_names})
-    pages = named_by_files(pages, kind) if is_vault else pages
+    pages = with_file_names(pages, kind) if is_vault else pages
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in page_names}
     unique_chunks, places = without_copies(chunks)
     anchors = {name: {anchor for chunk in entry for anchor in chunk.anchors} for name, entry in chunks.items()}
@@ -245,7 +245,7 @@ def _tell_unread(root: Path, numbers: Mapping[str, int]) -> None:
             logger.warning("%s: did not read %s; %s.", root, counts, advice)
 
 
-def _read(path: Path, root: Path, kind: str) -> Page | str:
+def _read_page(path: Path, root: Path, kind: str) -> Page | str:
     """Return a file as a page, or why it cannot be read; `kind` is that of the notes of its folder."""
     try:
         return FORMATS[path.suffix.lower()].read(path.read_bytes(), path, root, kind)
@@ -460,15 +460,15 @@ class _Resolver(NamedTuple):
 
     def of_chunk(self, chunk: Chunk, name: str) -> dict[str, Any]:
         """Return the links in the fields of a chunk by field, and the names of these fields."""
-        return self._told({}, chunk.linked, name)
+        return self._link_fields({}, chunk.linked, name)
 
     def of_page(self, chunk: Chunk | None, name: str) -> dict[str, Any]:
         """Return the links of the first node of a page, with those in its front matter, and those in fields."""
         front = other_links(self.notes.pages[name].fields)
         links = self.resolved([*front, *(chunk.links if chunk else ())], name)
-        return {"links": links} | self._told(self.notes.linked(name), chunk.linked if chunk else (), name)
+        return {"links": links} | self._link_fields(self.notes.linked(name), chunk.linked if chunk else (), name)
 
-    def _told(self, page_links: Mapping[str, Sequence[str]], pairs: Sequence[tuple[str, str]], name: str) -> dict[str, Any]:
+    def _link_fields(self, page_links: Mapping[str, Sequence[str]], pairs: Sequence[tuple[str, str]], name: str) -> dict[str, Any]:
         fields = {field: [*links] for field, links in page_links.items()}
         for field, link in pairs:
             fields.setdefault(field, []).append(link)

@@ -40,7 +40,7 @@ class Format(NamedTuple):
     needs: tuple[str, ...] = ()
 
     @property
-    def missing(self) -> bool:
+    def lacks_module(self) -> bool:
         """Whether a module that is needed is not installed."""
         return any(find_spec(name) is None for name in self.needs)
 

@@ -16,7 +16,9 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re
 _LONGEST = 20_000
 _ALIASES = ("aliases", "alias")
 # Other fields of a node have these names: its page, its document, and what its reader found.
-_TAKEN = frozenset([*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked page".split()])
+_RESERVED = frozenset(
+    [*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked page".split()]
+)
 _TAGS = frozenset(["tags", "tag"])
 # Of a list as Python writes it: its wiki links, and what YAML makes of a wiki link without quotation marks.
 _QUOTED = re.compile(r"""(?:"(\[\[[^"\n]*\]\])"|'(\[\[[^'\n]*\]\])')""")
@@ -47,7 +49,7 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
     >>> names_of({"aliases": ["Jacquard", "Punch loom"], "alias": "JL"})
     ['Jacquard', 'Punch loom', 'JL']
     """
-    values = [value for name in _ALIASES for value in _listed(fields.get(name))]
+    values = [value for name in _ALIASES for value in _as_list(fields.get(name))]
     return list(dict.fromkeys(" ".join(name.split()) for name in values if isinstance(name, str) and name.strip()))
 
 
@@ -57,15 +59,15 @@ def is_own_field(name: str) -> bool:
     >>> is_own_field("up"), is_own_field("source")
     (True, False)
     """
-    return name not in _TAKEN
+    return name not in _RESERVED
 
 
-def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def filter_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that nodes of the page keep for filters: all but those whose names nodes need for themselves.
 
     ``tags`` are a list, also where they are written as one text.
     """
-    page_fields = {name: value for name, value in fields.items() if name not in _TAKEN and value is not None}
+    page_fields = {name: value for name, value in fields.items() if name not in _RESERVED and value is not None}
     if isinstance(tags := page_fields.get("tags"), str):
         page_fields["tags"] = [tag for tag in re.split(r"[,\s]+", tags) if tag]
     return page_fields
@@ -78,7 +80,7 @@ def tags_in(fields: Mapping[str, Any]) -> list[str]:
     (['weaving', 'tools'], ['a'], [])
     """
     return [
-        tag.strip().removeprefix("#") for tag in _listed(kept_fields(fields).get("tags")) if isinstance(tag, str) and tag.strip()
+        tag.strip().removeprefix("#") for tag in _as_list(filter_fields(fields).get("tags")) if isinstance(tag, str) and tag.strip()
     ]
 
 
@@ -93,7 +95,7 @@ def linked_fields(fields: Mapping[str, Any]) -> dict[str, list[str]]:
     {'related': ['[[Cards]]', '[[Looms]]']}
     """
     links = {}
-    for name, value in kept_fields(fields).items():
+    for name, value in filter_fields(fields).items():
         items = [_link(item) for item in _items(value)]
         if name not in _TAGS and items and all(items):
             links[name] = [item for item in items if item]
@@ -122,7 +124,7 @@ def _items(value: Any) -> Sequence[Any]:
         return [double or single for double, single in _QUOTED.findall(value)]
     if isinstance(value, str) and (match := _NESTED.fullmatch(value.strip())):
         return [f"[[{match[1]}]]"]
-    return _listed(value)
+    return _as_list(value)
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -168,5 +170,5 @@ def _plain(value: Any) -> Any:
     return value if is_plain else str(value)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from graph_retrievers.construction.slugs import own_anchor
+from graph_retrievers.construction.slugs import split_anchor
 from graph_retrievers.graph.corpus_graph import Node
 
 _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
@@ -45,7 +45,7 @@ def heading_title(metadata: Mapping[str, Any]) -> str:
     path = metadata.get("header_path")
     # A path of headings begins and ends with what separates them; above all headings it is nothing else.
     headings = _numbered(metadata) or (str(path).strip(" />").split("/") if isinstance(path, (str, int, float)) else ())
-    return "/".join(own_anchor(heading)[0] for heading in headings)
+    return "/".join(split_anchor(heading)[0] for heading in headings)
 
 
 def _numbered(metadata: Mapping[str, Any]) -> tuple[str, ...]:

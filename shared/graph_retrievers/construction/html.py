@@ -75,13 +75,13 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     """
     reader = _Reader()
     _parse(text, reader)
-    parts = reader.read
+    parts = reader.blocks
     if not parts and not reader.contents and not piece:
         full_reader = _Reader(whole=True)
         _parse(text, full_reader)
-        parts = full_reader.read
+        parts = full_reader.blocks
     if not parts and piece and (reader.anchors or reader.links):
-        parts = [_Read(Block("", 0), False, reader.anchors, reader.links)]
+        parts = [_PageBlock(Block("", 0), False, reader.anchors, reader.links)]
     main = [part for part in parts if part.inside]
     blocks = [part.whole() for part in main or parts]
     contents = reader.contents
@@ -89,8 +89,8 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
         blocks, contents = [], [reader.refresh or links.pop()]
     if reader.base:
-        blocks = [replace(block, links=tuple(_joined(reader.base, link) for link in block.links)) for block in blocks]
-        contents = [_joined(reader.base, link) for link in contents]
+        blocks = [replace(block, links=tuple(_absolute_link(reader.base, link) for link in block.links)) for block in blocks]
+        contents = [_absolute_link(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
     title = without_number(_squeezed(reader.title)) or heading
     base = reader.base.strip() if _URL.match(reader.base) else ""
@@ -123,7 +123,7 @@ def _parse(text: str, reader: _Reader) -> None:
 
 
 @dataclass
-class _Read:
+class _PageBlock:
     """A block, whether it is in the main part of the page, and anchors and links behind its text, which no other text follows."""
 
     block: Block
@@ -149,7 +149,7 @@ class _Reader:
         # Those that belong to the next block.
         self.anchors: list[str] = []
         self.links: list[str] = []
-        self.read: list[_Read] = []
+        self.blocks: list[_PageBlock] = []
         self.contents: list[str] = []
         self.title = self.base = ""
         # What the head says is the address of the page: its canonical one, and the one to share it by.
@@ -168,7 +168,7 @@ class _Reader:
         # Where the open superscripts begin.
         self._raised: list[int] = []
         # Of a row: the number of blocks before it, whether its cells name columns, and whether another row stands above.
-        self._begun, self._names, self._below = 0, False, False
+        self._row_start, self._names, self._below = 0, False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         switch = self._switch(tag, attributes)
@@ -180,7 +180,7 @@ class _Reader:
             self.anchors, self.links = [], []
             self._before = (*self._before[:2], [], [])
         elif begins:
-            self._before, self._lengths = (len(self.read), len(self.contents), self.anchors, self.links), [0, 0]
+            self._before, self._lengths = (len(self.blocks), len(self.contents), self.anchors, self.links), [0, 0]
             self.anchors, self.links = [], []
         self._open.append((tag, switch))
         if switch:
@@ -203,7 +203,7 @@ class _Reader:
             self._headers.append("")
             self._below = False
         if tag == "tr":
-            self._begun, self._names = len(self.read), True
+            self._row_start, self._names = len(self.blocks), True
         if tag in _CELLS:
             self._names = self._names and tag == "th"
             if self._row or any(map(str.strip, self._parts)):
@@ -257,10 +257,10 @@ class _Reader:
 
     def _end_row(self) -> None:
         """Take a row of names of columns, above all others, as the header of these."""
-        count = len(self.read) - self._begun
+        count = len(self.blocks) - self._row_start
         self._below = self._below or (count > 0 and not self._names)
         if count == 1 and self._headers and not self._below:
-            row = self.read[-1]
+            row = self.blocks[-1]
             self._headers[-1] = row.block.text
             row.block = replace(row.block, leads=True, header="")
 
@@ -268,13 +268,13 @@ class _Reader:
         """Leave out what a table of contents shows, unless it turned out to be a text."""
         blocks, contents, anchors, links = self._before
         list_length, text_length = self._lengths
-        if len(self.read) > blocks and text_length > max(list_length, _LABEL):
+        if len(self.blocks) > blocks and text_length > max(list_length, _LABEL):
             del self.contents[contents:]
-            first = self.read[blocks].block
+            first = self.blocks[blocks].block
             block = replace(first, anchors=_once([*anchors, *first.anchors]))
-            self.read[blocks].block = replace(block, links=_once([*links, *first.links]))
+            self.blocks[blocks].block = replace(block, links=_once([*links, *first.links]))
         else:
-            del self.read[blocks:]
+            del self.blocks[blocks:]
             self.anchors, self.links = anchors, links
 
     def data(self, text: str) -> None:
@@ -293,9 +293,9 @@ class _Reader:
 
     def close(self) -> None:
         """Give anchors and links that no text follows to the last block."""
-        if self.read:
-            self.read[-1].anchors += self.anchors
-            self.read[-1].links += self.links
+        if self.blocks:
+            self.blocks[-1].anchors += self.anchors
+            self.blocks[-1].links += self.links
             self.anchors, self.links = [], []
 
     @property
@@ -354,7 +354,7 @@ class _Reader:
         if text:
             text = without_number(text) if self._level else text
             block = Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header)
-            self.read.append(_Read(block, self._on["main"] > 0))
+            self.blocks.append(_PageBlock(block, self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
 
 
@@ -363,7 +363,7 @@ def _names(attributes: Mapping[str, str]) -> set[str]:
     return {*attributes.get("class", "").lower().split(), *attributes.get("role", "").lower().split()}
 
 
-def _joined(base: str, link: str) -> str:
+def _absolute_link(base: str, link: str) -> str:
     try:
         return urljoin(base, link)
     except ValueError:

@@ -101,4 +101,4 @@ def _value(text: str) -> Any:
         return float(text) if "." in text else int(text)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return WIKI_LINK.sub(lambda found: link.shown if (link := wiki_link(found)) else found[0], text)
+    return WIKI_LINK.sub(lambda found: link.label if (link := wiki_link(found)) else found[0], text)

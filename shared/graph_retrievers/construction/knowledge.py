@@ -124,7 +124,7 @@ def _merged(node: Node, members: Sequence[Node]) -> Node:
     """Return a node with the texts and the metadata of all members, of which it is one."""
     if len(members) == 1:
         return node
-    metadata = _joined([member.metadata for member in members])
+    metadata = _merge_metadata([member.metadata for member in members])
     # The text of a node without a title is its name.
     if text := canonical_description(member.text for member in members if member.title):
         return replace(node, title=node.title or node.text, text=text, metadata=metadata)
@@ -141,11 +141,13 @@ def _renamed(edges: Iterable[Edge], kept_as: Mapping[str, str]) -> list[Edge]:
     merged_edges = []
     for key, group in parallel.items():
         text = group[0].text if len(group) == 1 else canonical_description(edge.text for edge in group)
-        merged_edges.append(Edge(*key, max(edge.weight for edge in group), text, _joined([edge.metadata for edge in group])))
+        merged_edges.append(
+            Edge(*key, max(edge.weight for edge in group), text, _merge_metadata([edge.metadata for edge in group]))
+        )
     return merged_edges
 
 
-def _joined(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_metadata(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the values of several mappings, as a list of the distinct ones where they differ."""
     variants_by_name: dict[str, dict[str, Any]] = defaultdict(dict)
     for values in mappings:

@@ -75,7 +75,7 @@ class _Entities:
             mappings, owner = self.properties[name], f"node {shown(name)}"
             title = titles[name]
             text = canonical_description(_texts(mappings, _DESCRIPTION, owner, omissions)) or " ".join(facts[name])
-            metadata = _joined(mappings, (*_DESCRIPTION, "name", "title", _SOURCE), owner, omissions)
+            metadata = _merge_properties(mappings, (*_DESCRIPTION, "name", "title", _SOURCE), owner, omissions)
             chunk = next((p[_SOURCE] for p in mappings if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
@@ -106,7 +106,7 @@ class _Relations:
             owner = _relation_name(key[0], key[2], key[1])
             text = canonical_description(_texts(mappings, _DESCRIPTION, owner, omissions))
             exclusions = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
-            metadata = _joined(mappings, exclusions, owner, omissions)
+            metadata = _merge_properties(mappings, exclusions, owner, omissions)
             # The largest, as of parallel edges: a store may give the same triplet twice.
             edges.append(Edge(*key, max(right, default=1.0), text, metadata))
         if bad_keys:
@@ -140,7 +140,9 @@ def _texts(mappings: Iterable[Mapping[str, Any]], names: Iterable[str], owner: s
                 yield str(value)
 
 
-def _joined(mappings: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, omissions: Omissions) -> dict[str, Any]:
+def _merge_properties(
+    mappings: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, omissions: Omissions
+) -> dict[str, Any]:
     """Return the properties of several mappings, as a list of the distinct values where they differ.
 
     A property without a JSON form is left out.

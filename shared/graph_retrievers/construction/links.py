@@ -16,7 +16,7 @@ from graph_retrievers.construction.dead_links import advice_on
 from graph_retrievers.construction.front_matter import linked_fields, other_links
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.construction.vaults import is_block_id, names_of_notes, parents, vault_kind
 from graph_retrievers.construction.wiki_links import DENDRON, WIKI_LINK, wiki_link
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, few, shown
@@ -33,7 +33,7 @@ _HTML_LINK = re.compile(r"<a\s", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"\]\([^\s)]")
 _MARKDOWN = re.compile(r"\[|#|@|^ {0,3}(?:=+|-+)[ \t]*$|<https?://|::|\(\(|\^[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
 # Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
-_SEARCHED = 1_000
+_MOST_TEXTS = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})([^`\n]*)$", re.MULTILINE)
@@ -106,7 +106,7 @@ class Links(EdgeSpec):
         check_site(site)
         self.url_field, self.field, self.relation, self.site = url_field, field, relation, site
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the nodes and of their links."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         # A node without an address is its own page.
@@ -123,7 +123,7 @@ class Links(EdgeSpec):
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {field_names}."
             )
         pages = corpus.pages(addresses).rows
-        contents = self._read(corpus.nodes, addresses, pages)
+        contents = self._contents_of(corpus.nodes, addresses, pages)
         page_addresses = [address for address in pages if not address.startswith(_NOWHERE)]
         book = AddressBook(page_addresses, [self.site], names=contents.names)
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
@@ -187,13 +187,13 @@ class Links(EdgeSpec):
                 self,
                 outcomes[False],
             )
-        note = f"{_named('; links to pages that are not there', misses)}{_named('; links to anchors that are not there', unknown)}"
-        return FoundEdges(edges, absent, note, advice_on(dead_links, alive, page_addresses, corpus.nodes))
+        note = f"{_note('; links to pages that are not there', misses)}{_note('; links to anchors that are not there', unknown)}"
+        return SpecEdges(edges, absent, note, advice_on(dead_links, alive, page_addresses, corpus.nodes))
 
-    def _read(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Read:
+    def _contents_of(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Contents:
         """Return what each node links to, and by what links may name it."""
         kind = _kind(nodes, pages) if self.field is None else ""
-        contents = _Read([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
+        contents = _Contents([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
         fields: dict[str, Mapping[str, Any]] = {}
         for address, rows in pages.items():
             # Texts are read for links, and for anchors that the metadata do not name.
@@ -245,7 +245,7 @@ class Links(EdgeSpec):
 
 
 @dataclass
-class _Read:
+class _Contents:
     """Of each node the links, with the name of the field that holds them or "", the anchors and the headings.
 
     `blocks` are pages and anchors by the ids of blocks, `names` further names of pages, and `parents` the notes above notes.
@@ -396,7 +396,7 @@ def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iter
                 message = f"Field {field!r} of {nodes[row].id!r} holds {shown(item, 60)}"
                 raise InvalidArgumentError(f"{message}; expected addresses, or mappings with 'url' and 'text'.")
             words = text.strip() if is_copied and isinstance(text, str) else ""
-            if words and words not in rows_by_text and len(rows_by_text) < _SEARCHED:
+            if words and words not in rows_by_text and len(rows_by_text) < _MOST_TEXTS:
                 rows_by_text[words] = next((candidate for candidate in rows if words in nodes[candidate].text), row)
             yield rows_by_text.get(words, row), url
 
@@ -413,7 +413,7 @@ def _items(node: Node, field: str) -> list[Any]:
     )
 
 
-def _named(label: str, links: Collection[str]) -> str:
+def _note(label: str, links: Collection[str]) -> str:
     return f"{label}: {len(links)}, such as {few(links)}" if links else ""
 
 

@@ -14,14 +14,14 @@ from graph_retrievers.construction.front_matter import front_matter, names_of, t
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
 from graph_retrievers.construction.pages import Block, Page, is_power, plain_lines
-from graph_retrievers.construction.slugs import own_anchor, slug
+from graph_retrievers.construction.slugs import slug, split_anchor
 from graph_retrievers.construction.wiki_links import (
     LOGSEQ,
     WIKI_LINK,
     link_of_address,
     links_in_words,
     links_of_tags,
-    listed_pages,
+    property_pages,
     tags_of,
     wiki_link,
     without_block_links,
@@ -88,7 +88,7 @@ def read_markdown(
     # The lines keep their numbers.
     text = without_macros(text) if kind == LOGSEQ else text
     for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {}), "kind": kind}), kind):
-        if piece.level and piece.written:
+        if piece.level and piece.in_source:
             _name(piece, seen)
         piece.drop_typed()
         field_pairs += piece.fields
@@ -112,7 +112,7 @@ def read_markdown(
             tuple(dict.fromkeys(filter(None, piece.anchors))),
             tuple(dict.fromkeys(piece.links)),
             piece.leads,
-            "\n".join(lines[piece.line : next_piece.line if next_piece else None]) if piece.written else None,
+            "\n".join(lines[piece.line : next_piece.line if next_piece else None]) if piece.in_source else None,
             piece.header,
             tuple(dict.fromkeys(piece.linked)),
         )
@@ -124,7 +124,7 @@ def read_markdown(
     if field_pairs or tags:
         fields = with_inline(fields, field_pairs, list(dict.fromkeys(tags)))
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(stated_title or heading, with_names(blocks, names_of(fields)), stated=bool(stated_title), fields=fields)
+    return Page(stated_title or heading, with_names(blocks, names_of(fields)), is_title_stated=bool(stated_title), fields=fields)
 
 
 def with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
@@ -184,7 +184,7 @@ def _wiki_link(state: Any, silent: bool) -> bool:
     if not silent:
         state.push("link_open", "a", 1).attrs = {"href": link.address}
         state.push("text", "", 0).content = (
-            "" if link.embeds and is_other_file(link.address[2:-2].partition("#")[0]) else link.shown
+            "" if link.embeds and is_other_file(link.address[2:-2].partition("#")[0]) else link.label
         )
         state.push("link_close", "a", -1)
     state.pos = match.end()
@@ -220,7 +220,7 @@ class _Piece:
     anchors: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     leads: bool = False
-    written: bool = True
+    in_source: bool = True
     header: str = ""
     kind: str = ""
     fields: list[tuple[str, str]] = field(default_factory=list)
@@ -239,7 +239,7 @@ class _Piece:
             if is_relation(name):
                 self.linked += [(name, link) for link in only_links(value, self.kind)]
             elif self.kind == LOGSEQ and name.casefold() in ("tags", "tag"):
-                self.links += listed_pages(value)
+                self.links += property_pages(value)
 
     def read_parts(self, tokens: Sequence[Any]) -> str:
         """Return what a person reads of some tokens, and note their anchors and links."""
@@ -307,7 +307,7 @@ class _Piece:
 
 def _name(piece: _Piece, slug_counts: Counter[str]) -> None:
     """Give a heading its anchor: the one that it names, else its slug."""
-    piece.text, anchor = own_anchor(" ".join(piece.text.split()))
+    piece.text, anchor = split_anchor(" ".join(piece.text.split()))
     if anchor and piece.text:
         piece.anchors.append(anchor)
     elif not anchor:

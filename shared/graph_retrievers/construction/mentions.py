@@ -11,14 +11,14 @@ from dataclasses import replace
 from itertools import product
 
 from graph_retrievers.arguments import positive, typed
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.languages import found_language, inflected
+from graph_retrievers.graph.languages import inflected, main_languages
 from graph_retrievers.graph.names import InflectedNames, word_spans
-from graph_retrievers.graph.page_order import named_rows
+from graph_retrievers.graph.page_order import titled_rows
 from graph_retrievers.graph.words import ends_word, is_unspaced, korean_stems, normal, word_pattern
 
 __all__ = ["TitleMentions"]
@@ -63,7 +63,7 @@ class TitleMentions(EdgeSpec):
     Each text is read once. Raises InvalidArgumentError if no node has a title. The rules about lower case and the calendar are made
     for English. In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Burmese, Khmer) a title may begin and end
     between any two letters, and in Korean it may end before a particle. If most texts have another language than English with a
-    stemmer (:func:`~graph_retrievers.graph.languages.found_language`), a title is also found in another form, such as "Berlins",
+    stemmer (:func:`~graph_retrievers.graph.languages.main_languages`), a title is also found in another form, such as "Berlins",
     where no title stands as it is; see :class:`~graph_retrievers.graph.names.InflectedNames`.
 
     Parameters
@@ -84,14 +84,14 @@ class TitleMentions(EdgeSpec):
         self.min_length = positive("min_length", min_length)
         self.relation = relation
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
         nodes = [_normal(node) for node in corpus.nodes]
         names = self._names(nodes)
         starts = _Starts(name for name, rows in names.items() if rows)
-        language = inflected(found_language([node.text for node in nodes]))
+        language = inflected(main_languages([node.text for node in nodes]))
         forms = InflectedNames((name for name, rows in names.items() if rows), language) if language else None
         pages = [page_address(node.metadata) for node in nodes]
         mentions: list[tuple[int, str]] = []
@@ -115,14 +115,14 @@ class TitleMentions(EdgeSpec):
             for other in names[name]
             if other != row and not (pages[row] and pages[row] == pages[other])
         ]
-        return FoundEdges(edges)
+        return SpecEdges(edges)
 
     def _names(self, nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
         """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""
         rows_by_title: dict[str, list[int]] = defaultdict(list)
         bases: dict[str, set[tuple[str, str]]] = defaultdict(set)
         spellings: dict[str, str] = {}
-        name_rows = named_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
+        name_rows = titled_rows(*zip(*((node.title, node.metadata, node.origin) for node in nodes), strict=True))
         for row, node in enumerate(nodes):
             if node.title:
                 if row in name_rows:

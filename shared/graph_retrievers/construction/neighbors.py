@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from graph_retrievers.arguments import positive, typed
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.vectors import check_vectors
@@ -47,7 +47,7 @@ class NearestNeighbors(EdgeSpec):
             raise InvalidArgumentError(f"min_similarity must be a cosine in [-1, 1], got {shown(min_similarity)}.")
         self.min_similarity, self.relation = min_similarity, relation
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the nodes."""
         if corpus.vectors is None:
             raise MissingSignalError("Nearest neighbours need vectors: pass embedding= or vectors=.")
@@ -65,4 +65,4 @@ class NearestNeighbors(EdgeSpec):
             near, column = keep.nonzero(as_tuple=True)
             pairs = zip((near + start).tolist(), rows[near, column].tolist(), strict=True)
             edges.extend((corpus.nodes[a].id, corpus.nodes[b].id, self.relation) for a, b in pairs)
-        return FoundEdges(edges)
+        return SpecEdges(edges)

@@ -39,7 +39,7 @@ def from_networkx(
         content, name, kind, metadata = (rest.pop(key, None) for key in (text, title, type, "metadata"))
         if metadata is not None:
             rest |= metadata if isinstance(metadata, Mapping) else {"metadata": metadata}
-        nodes.append(Node(str(label), str(label) if content is None else str(content), _told(name), _told(kind), rest))
+        nodes.append(Node(str(label), str(label) if content is None else str(content), _text(name), _text(kind), rest))
     return nodes, networkx_edges(graph, relation)
 
 
@@ -49,9 +49,9 @@ def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Ed
         Edge(
             source=str(source),
             target=str(target),
-            relation=_told(data.get(relation)),
+            relation=_text(data.get(relation)),
             weight=data.get("weight", 1.0),
-            text=_told(data.get("text")),
+            text=_text(data.get("text")),
             metadata={} if data.get("metadata") is None else data["metadata"],
         )
         for source, target, data in graph.edges(data=True)
@@ -59,7 +59,7 @@ def networkx_edges(graph: networkx.Graph, relation: str = "relation") -> list[Ed
     ]
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 

@@ -45,10 +45,15 @@ def read_notebook(text: str, kind: str = "") -> Page:
     pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, slug_counts, kind) for place, part in enumerate(parts)]
     title = next((page.title for page in pages if page.title), "")
     blocks = [block for page in pages for block in page.blocks]
-    return Page(title, blocks, stated=bool(pages) and pages[0].stated, fields=_joined([page.fields for page in pages]))
+    return Page(
+        title,
+        blocks,
+        is_title_stated=bool(pages) and pages[0].is_title_stated,
+        fields=_merge_fields([page.fields for page in pages]),
+    )
 
 
-def _joined(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_fields(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of all cells; of a field with several values, these are a list."""
     result: dict[str, Any] = {}
     for fields in mappings:

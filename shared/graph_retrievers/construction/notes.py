@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from graph_retrievers.construction.address_book import AddressBook
 from graph_retrievers.construction.anchors import Outline, headings_of
-from graph_retrievers.construction.front_matter import kept_fields, linked_fields, names_of, other_links
+from graph_retrievers.construction.front_matter import filter_fields, linked_fields, names_of, other_links
 from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.page_names import folded
 from graph_retrievers.construction.pages import Page
@@ -58,7 +58,7 @@ def is_backup(kind: str, name: str) -> bool:
 
 def note_title(kind: str, name: str, page: Page) -> str:
     """Return the title of a page, "" if it has none; a page of Logseq that states none is called by its file."""
-    return logseq_name(name) if kind == LOGSEQ and not page.stated and name.lower().endswith(MARKDOWN) else page.title
+    return logseq_name(name) if kind == LOGSEQ and not page.is_title_stated and name.lower().endswith(MARKDOWN) else page.title
 
 
 def are_notes(root: Path, kind: str, pages: Mapping[str, Page]) -> bool:
@@ -79,12 +79,12 @@ def note_identity(name: str, page: Page) -> Hashable:
     return page.title, tuple(link for link in links if link.startswith("[["))
 
 
-def named_by_files(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
+def with_file_names(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
     """Return pages, those of notes with the names of their files, by which links name them, in their texts if missing there."""
-    return {name: _named(name, page, kind) for name, page in pages.items()}
+    return {name: _with_file_name(name, page, kind) for name, page in pages.items()}
 
 
-def _named(name: str, page: Page, kind: str) -> Page:
+def _with_file_name(name: str, page: Page, kind: str) -> Page:
     file_name = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
     first = note_name(name).lower() in ("index", "_index", "readme")
     if not name.lower().endswith(MARKDOWN) or first or file_name.casefold() in page.title.casefold():
@@ -99,7 +99,7 @@ def _has_wiki_links(page: Page) -> bool:
 def shared_fields(page: Page, first: bool) -> dict[str, Any]:
     """Return the fields of a page that its node has; other nodes than the first have none of a page with many or long ones."""
     link_fields = linked_fields(page.fields)
-    fields = {name: value for name, value in kept_fields(page.fields).items() if name not in link_fields}
+    fields = {name: value for name, value in filter_fields(page.fields).items() if name not in link_fields}
     is_small = len(fields) <= _FIELDS and sum(len(name) + len(str(value)) for name, value in fields.items()) <= _LONGEST
     return fields if first or is_small else {}
 
@@ -114,7 +114,7 @@ class Notes:
     def __init__(self, kind: str, pages: Mapping[str, Page], book: AddressBook, ends: Mapping[str, tuple[str, str]]) -> None:
         self.pages, self._book, self._ends = pages, book, ends
         self.created: dict[str, str] = {}
-        self._found: dict[tuple[str, str], tuple[str, str] | None] = {}
+        self._targets: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._outlines: dict[str, Outline[str]] = {}
         self._blocks: dict[str, tuple[str, str]] = {}
         for name, page in pages.items():
@@ -128,9 +128,9 @@ class Notes:
         if link.startswith("(("):
             return self._blocks.get(link[2:-2])
         key = link, name
-        if key not in self._found:
-            self._found[key] = self._book.find(link, name)
-        return self._found[key]
+        if key not in self._targets:
+            self._targets[key] = self._book.find(link, name)
+        return self._targets[key]
 
     def anchor(self, page: str, fragment: str) -> str:
         """Return the anchor of the heading that a fragment names in another spelling, else the fragment."""
@@ -142,7 +142,7 @@ class Notes:
 
     def instead(self, link: str) -> str | None:
         """Return the path of the note without text, or without a file, that a wiki link leads to, if it is a node."""
-        return self.created.get(_wanted(link))
+        return self.created.get(_page_key(link))
 
     def linked(self, name: str) -> dict[str, list[str]]:
         """Return the links in the fields of a page, by field, and in ``parent`` the note above a note of Dendron."""
@@ -175,7 +175,7 @@ class Notes:
             # What a field says of a note is known, even if nothing else is.
             for link, by_field in chain(((link, True) for link in fields), ((link, False) for link in text_links)):
                 target = self.find(link, name)
-                key = target[0] if target else _wanted(link)
+                key = target[0] if target else _page_key(link)
                 if key and (target is None or self._is_empty(key)):
                     linking[key].add(name)
                     named_keys |= {key} if by_field else set()
@@ -218,7 +218,7 @@ def further_names(kind: str, pages: Mapping[str, Page]) -> dict[str, str]:
     return names_of_notes(kind, {name: page.fields for name, page in pages.items() if name.lower().endswith(MARKDOWN)})
 
 
-def _wanted(link: str) -> str:
+def _page_key(link: str) -> str:
     """Return the name of the page of a wiki link as a key, "" for what cannot be a note."""
     name = link[2:].removesuffix("]]").partition("#")[0].strip() if link.startswith("[[") else ""
     is_name = len(name) <= _NAME and (any(map(str.isalpha, name)) or len(name) > 7) and not {*"{}<>"} & {*name}

@@ -15,12 +15,12 @@ from graph_retrievers.construction.dates import Day, day_at, first_day
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
 from graph_retrievers.construction.references import DATED, ENCLOSED, MINUTES, NUMBER, RANKS, enclosed, kind_of, words
-from graph_retrievers.construction.slugs import own_anchor, slug
+from graph_retrievers.construction.slugs import slug, split_anchor
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.languages import found_language, inflected, stem_of
+from graph_retrievers.graph.languages import inflected, main_languages, stem_of
 
 # Headings around a chunk; parts of a unit in which further parts are looked for.
 _DEEPEST, _MOST_PARTS = 20, 50
@@ -34,7 +34,7 @@ _MARKS, _PRINTED = re.compile(r"#+\s+"), re.compile(r"page=\d")
 _TITLED = re.compile(
     rf"(?P<word>[^\W\d_]+\.?|§)\s?(?P<number>{NUMBER})(?:\.?\s*$|\s?[.:–—|-]\s|\.?\s+(?=[^\Wa-zß-öø-ÿ_])|\s+(?=[(„“‘«\"']))"
 )
-_BARE = re.compile(r"(?P<number>(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=\S)")
+_PLAIN_NUMBER = re.compile(r"(?P<number>(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=\S)")
 # "Table 3: ..."; "Table 3 shows" refers to it.
 _CAPTION = re.compile(
     r"(?P<word>[^\W\d_]+\.?)\s(?P<number>(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?|[IVXLCDM]{1,7})(?=\s?[:–—|]|\.\s|\s*$)"
@@ -62,7 +62,7 @@ class Unit:
 
     `first` and `last` are the places that it covers: the chunks of all documents are numbered in the order of their pages. `depth`
     is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
-    the kind "", by number, and `listed` all of them in order. It has the place `order` in `beside`: the parts of the same unit, or
+    the kind "", by number, and `members` all of them in order. It has the place `order` in `series`: the parts of the same unit, or
     the units of its kind in the document. `siblings` are the parts of the same list: a unit may have a second list from (a) on.
     """
 
@@ -75,8 +75,8 @@ class Unit:
     label: str = ""
     order: int = 0
     parts: dict[str, Unit] = field(default_factory=dict)
-    listed: list[Unit] = field(default_factory=list)
-    beside: list[Unit] = field(default_factory=list)
+    members: list[Unit] = field(default_factory=list)
+    series: list[Unit] = field(default_factory=list)
     siblings: dict[str, Unit] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Unit]:
@@ -94,10 +94,10 @@ class Unit:
         """Return the innermost unit with a word in its heading around the unit, or itself; else the document."""
         return next(unit for unit in self.chain() if unit.kind)
 
-    def take(self, beside: list[Unit]) -> None:
+    def take(self, series: list[Unit]) -> None:
         """Take the next place in a list of units."""
-        self.order, self.beside = len(beside), beside
-        beside.append(self)
+        self.order, self.series = len(series), series
+        series.append(self)
 
     def part(self, number: str) -> Unit | None:
         """Return the part with a number, also one that is inside the only part with such a part; None if there is none."""
@@ -106,7 +106,7 @@ class Unit:
             return self.parts[number]
         if "." in number and (outer := self.part(number.rpartition(".")[0])) is not None:
             return outer.parts.get(number)
-        inside = [part.parts[number] for part in self.listed[:_MOST_PARTS] if number in part.parts]
+        inside = [part.parts[number] for part in self.members[:_MOST_PARTS] if number in part.parts]
         return inside[0] if len(inside) == 1 else None
 
 
@@ -130,9 +130,9 @@ class Numbered:
         self.rows: list[int] = []
         self.headings: dict[int, str] = {}
         self.count = 0
-        self.names = DocumentNames(found_language([node.text for node in corpus.nodes]))
+        self.names = DocumentNames(main_languages([node.text for node in corpus.nodes]))
         self._units: dict[tuple[Hashable, str, str], list[Unit]] = defaultdict(list)
-        self._listed: dict[tuple[Unit, str], list[Unit]] = defaultdict(list)
+        self._unit_lists: dict[tuple[Unit, str], list[Unit]] = defaultdict(list)
         self._starts: list[tuple[list[int], list[Unit]]] = []
         self._folders: dict[Unit, str] = {}
         pages = corpus.pages(page_address(node.metadata) or "\0" for node in corpus.nodes).rows
@@ -166,7 +166,7 @@ class Numbered:
 
         It is a table, a figure or a section such as 4.2, or a unit that may be a page where the page itself has no more than one.
         """
-        is_single = kind in CAPTIONED or "." in number or (kind in _PAGES and len(self._listed[document, kind]) <= 1)
+        is_single = kind in CAPTIONED or "." in number or (kind in _PAGES and len(self._unit_lists[document, kind]) <= 1)
         units = self.find(self._folders[document], kind, number) if is_single else []
         if kind == "chapter":
             # The heading "2 History" is a chapter if a page begins with it.
@@ -178,7 +178,7 @@ class Numbered:
         self.count += 1
         self._units[document, unit.kind, number].append(unit)
         if unit.kind:
-            unit.take(self._listed[document, unit.kind])
+            unit.take(self._unit_lists[document, unit.kind])
         if folder := self._folders[document]:
             self._units[folder, unit.kind, number].append(unit)
 
@@ -213,7 +213,7 @@ class DocumentNames:
     def __init__(self, language: str) -> None:
         self.numbers: dict[Hashable, Hashable] = {}
         self._minutes: list[tuple[Day, Hashable]] = []
-        self._named: dict[tuple[str, ...], Hashable] = {}
+        self._documents: dict[tuple[str, ...], Hashable] = {}
         self._lengths: dict[str, set[int]] = defaultdict(set)
         self._stem: Callable[[str], str] = stem_of(inflected(language)) if inflected(language) else str
 
@@ -221,7 +221,7 @@ class DocumentNames:
         """Add a name; the first document with a name has it."""
         key = self._key(_NAME_WORD.findall(name))
         if document and sum(map(str.isalpha, "".join(key))) >= _FEWEST_LETTERS:
-            self._named.setdefault(key, document)
+            self._documents.setdefault(key, document)
             self._lengths[key[0]].add(len(key))
 
     def add_minutes(self, texts: Iterable[str], document: Hashable) -> None:
@@ -243,7 +243,7 @@ class DocumentNames:
             # In brackets stands the whole name.
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
         for length in sorted(lengths, reverse=True):
-            document = self._named.get(self._key(tokens[:length]))
+            document = self._documents.get(self._key(tokens[:length]))
             # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
             # scripts have no small letters.
             is_name = any(letter.isalpha() and not letter.islower() for letter in "".join(tokens[:length]))
@@ -282,7 +282,7 @@ class _Walk:
         """Read the chunk at a place, and return where in its text units begin, ascending, and the innermost unit from there."""
         text = node.text
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
-        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _BARE.match(node.title) else ())
+        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _PLAIN_NUMBER.match(node.title) else ())
         anchor_names = node.metadata.get("anchors")
         # The pages of a PDF say nothing of its headings.
         anchors = frozenset(
@@ -314,7 +314,7 @@ class _Walk:
         `neighbors` are the lines before and behind it.
         """
         marks = _MARKS.match(line)
-        heading = own_anchor(line[marks.end() :])[0] if marks else line
+        heading = split_anchor(line[marks.end() :])[0] if marks else line
         if (numbering := numbered_heading(heading)) is not None:
             is_known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
@@ -365,10 +365,10 @@ class _Walk:
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
             outer, number = self._open[-1], unit.number.casefold()
-            siblings = outer.listed[-1].siblings if outer.listed else {}
+            siblings = outer.members[-1].siblings if outer.members else {}
             unit.siblings = {} if number in siblings else siblings
             unit.siblings[number] = unit
-            unit.take(outer.listed)
+            unit.take(outer.members)
             outer.parts.setdefault(number, unit)
         self._open.append(unit)
         self._extend(place)
@@ -411,13 +411,17 @@ def numbered_heading(heading: str) -> tuple[str, str, int] | None:
         # "제1조(목적)" and "제1장 총칙" are headings; "제1조 및" and "제1조에" refer to one.
         has_title = heading[match.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == match[0]
         return (kind, number, match.end()) if kind in HEADED and has_title else None
-    match = _BARE.match(heading)
+    match = _PLAIN_NUMBER.match(heading)
     return ("", match["number"], match.end()) if match else None
 
 
 def is_heading(line: str) -> bool:
     """Return whether a line with a number, which nothing marks as a heading, looks like one."""
-    return len(line) < _LONGEST and not line.endswith((".", ",", ";", ":")) and not (_CONTENTS.search(line) or _BARE.match(line))
+    return (
+        len(line) < _LONGEST
+        and not line.endswith((".", ",", ";", ":"))
+        and not (_CONTENTS.search(line) or _PLAIN_NUMBER.match(line))
+    )
 
 
 def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
@@ -425,7 +429,7 @@ def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
 
     No line beside it has a number, except that of the section around it or of one inside it.
     """
-    match = _BARE.match(line)
+    match = _PLAIN_NUMBER.match(line)
     # "404 Not Found" is none.
     if match is None or "." not in match[0] or len(line) > _SHORT or not line[match.end()].isupper():
         return False

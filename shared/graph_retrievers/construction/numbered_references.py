@@ -16,7 +16,7 @@ from graph_retrievers.arguments import typed
 from graph_retrievers.construction.numbered import Numbered, Unit
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED, STYLES
 from graph_retrievers.construction.references import NAMED, OTHER, Reference, references
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.graph.corpus_graph import Node
 
 __all__ = ["NumberedReferences"]
@@ -139,10 +139,10 @@ class NumberedReferences(EdgeSpec):
     def __init__(self, *, relation: str = "refers") -> None:
         self.relation = relation
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the pages and of the references in them."""
-        edges, counts = self._read(corpus)
-        return FoundEdges(edges, counts.outside, f"; references by number: {counts}" if counts != ReferenceCounts() else "")
+        edges, counts = self._find_references(corpus)
+        return SpecEdges(edges, counts.outside, f"; references by number: {counts}" if counts != ReferenceCounts() else "")
 
     def describe(self, nodes: Sequence[Node]) -> ReferenceCounts:
         r"""Return how many references the texts of nodes have, what became of them, and ten that were not resolved.
@@ -152,9 +152,9 @@ class NumberedReferences(EdgeSpec):
         found 2, to what is around them 0, to other documents 0, in amendments 0, unresolved 1
           Section 4 in 3
         """
-        return self._read(CorpusNodes(nodes))[1]
+        return self._find_references(CorpusNodes(nodes))[1]
 
-    def _read(self, corpus: CorpusNodes) -> tuple[list[tuple[str, str, str]], ReferenceCounts]:
+    def _find_references(self, corpus: CorpusNodes) -> tuple[list[tuple[str, str, str]], ReferenceCounts]:
         numbered = Numbered(corpus)
         if numbered.count < _FEWEST:
             return [], ReferenceCounts()
@@ -187,9 +187,9 @@ class _Reader:
 
     def __init__(self, corpus: CorpusNodes, numbered: Numbered) -> None:
         self._nodes, self._numbered = corpus.nodes, numbered
-        self._alike = _Alike([corpus.nodes[row].text for row in numbered.rows])
+        self._passages = _Passages([corpus.nodes[row].text for row in numbered.rows])
         # From which place and character on a unit has the text of another document.
-        self._amended: dict[Unit, tuple[int, int]] = {}
+        self._amendments: dict[Unit, tuple[int, int]] = {}
 
     def read(self, place: int) -> Iterator[_Cited]:
         """Yield the references in the chunk at a place, and in the headings that begin there."""
@@ -197,7 +197,7 @@ class _Reader:
         for offset in filter(lambda offset: offset >= 0, map(text.find, _AMENDS)):
             unit = self._numbered.at(place, offset).headed()
             if unit.kind in _AMENDING:
-                self._amended.setdefault(unit, (place, offset))
+                self._amendments.setdefault(unit, (place, offset))
         heading = self._numbered.headings.get(place, "")
         for reference in references(heading, self._numbered.names.at) if heading else ():
             yield self._cited(heading, reference, place, 0)
@@ -210,7 +210,7 @@ class _Reader:
     def _cited(self, text: str, reference: Reference, place: int, start: int) -> _Cited:
         """Return what a reference in a text, which is at a character of the chunk at a place, leads to."""
         outcome, targets = self._outcome(reference, place, start)
-        places = [target_place for units in targets for target_place in self._alike.places(units, place, text, reference)]
+        places = [target_place for units in targets for target_place in self._passages.places(units, place, text, reference)]
         return _Cited(reference, text[reference.start : reference.end], outcome, places)
 
     def _outcome(self, reference: Reference, place: int, start: int) -> tuple[str, list[list[Unit]]]:
@@ -224,12 +224,12 @@ class _Reader:
             scope = self._numbered.names.numbers.get(document) if isinstance(document, tuple) else document
             if scope is None:
                 return "outside", []
-        elif self._amended.get(around.headed(), (place, start)) < (place, start):
+        elif self._amendments.get(around.headed(), (place, start)) < (place, start):
             return "amended", []
         units = self._units(reference, scope, around)
         targets = [units] if units else []
         if len(units) == 1 and reference.last:
-            successors = units[0].beside[units[0].order : units[0].order + _MOST]
+            successors = units[0].series[units[0].order : units[0].order + _MOST]
             end = next((n for n, unit in enumerate(successors) if unit.number.casefold() == reference.last.casefold()), 0)
             targets = [[unit] for unit in successors[: end + 1]]
         outer_targets = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
@@ -292,7 +292,7 @@ def _clause(outer: Unit, number: str) -> Unit | None:
     if part is None or "." in number:
         return part
     # Not an item of any list.
-    return part if any(inside.number.startswith(f"{number}.") for inside in part.listed[:1]) else None
+    return part if any(inside.number.startswith(f"{number}.") for inside in part.members[:1]) else None
 
 
 def _nearest(units: list[Unit], around: Unit) -> list[Unit]:
@@ -324,7 +324,7 @@ def _in_column(text: str, reference: Reference, columns: Sequence[str]) -> Refer
     return replace(reference, scope=NAMED, document=("act", number[1])) if number else reference
 
 
-class _Alike:
+class _Passages:
     """The passages of units, and those that are most like a sentence; `texts` are the chunks by their places."""
 
     def __init__(self, texts: Sequence[str]) -> None:

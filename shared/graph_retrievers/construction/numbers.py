@@ -50,7 +50,7 @@ class NumberStyle:
         Words that count passages without numbers, and those passages: "the second subparagraph of".
     acts : str
         Words that begin or end the name of a document, and by their ending stand for it: "Regulation", "Bundesdatenschutzgesetz".
-    small, told : str
+    small, after_small : str
         Words that begin the name of a document although they are written small, and beginnings of what follows then: "loi du".
     amends : str
         Beginnings of what says that the following is the text of another document; separated by "|".
@@ -82,7 +82,7 @@ class NumberStyle:
     passages: str = ""
     acts: str = ""
     small: str = ""
-    told: str = ""
+    after_small: str = ""
     amends: str = ""
     minutes: str = ""
     months: str = ""
@@ -193,7 +193,7 @@ FRENCH = NumberStyle(
     passages="alinéa alinéas phrase tiret",
     acts="règlement décision traité charte loi code décret ordonnance arrêté",
     small="règlement loi code décret ordonnance arrêté directive traité",
-    told="n° no du de d' d’ sur relati portant civil pénal électoral",
+    after_small="n° no du de d' d’ sur relati portant civil pénal électoral",
     minutes="procès-verbal",
     months="janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     amends="est modifié|sont modifiés|est remplacé|est ajouté",

@@ -36,7 +36,7 @@ _CELL_OF_HTML, _PARAGRAPH = re.compile(r"<t[dh]\b[^>]*>.*?</t[dh]>", re.DOTALL),
 def read_word(raw: bytes) -> Page:
     """Return a document of Word as a page: headings, lists, tables, links and their anchors, footnotes, equations as LaTeX."""
     _check_size(raw)
-    return _tried(lambda: _with_own_links(read_html(_word_html(raw))))
+    return _call_library(lambda: _with_own_links(read_html(_word_html(raw))))
 
 
 def read_slides(raw: bytes, kind: str = "") -> Page:
@@ -45,7 +45,7 @@ def read_slides(raw: bytes, kind: str = "") -> Page:
     `kind` is that of the notes of its folder, see :func:`~graph_retrievers.construction.vaults.vault_kind`.
     """
     _check_size(raw)
-    text = _tried(lambda: _slides_markdown(raw))
+    text = _call_library(lambda: _slides_markdown(raw))
     parts = _SLIDE.split(text)
     slug_counts: Counter[str] = Counter()
     blocks: list[Block] = list(read_markdown(parts[0], seen=slug_counts, kind=kind).blocks)
@@ -67,14 +67,14 @@ def read_sheets(raw: bytes) -> Page:
     archive = _check_size(raw)
     for name in archive.namelist():
         if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-            _tried(partial(_check_cells, archive, name))
-    return _tried(lambda: Page("", list(_rows(raw)), stated=True))
+            _call_library(partial(_check_cells, archive, name))
+    return _call_library(lambda: Page("", list(_rows(raw)), is_title_stated=True))
 
 
 def read_book(raw: bytes) -> Page:
     """Return a book in EPUB as a page: its chapters in their order, with the links between them."""
     archive = _check_size(raw)
-    return _tried(lambda: _book(archive))
+    return _call_library(lambda: _book(archive))
 
 
 def _check_size(raw: bytes) -> zipfile.ZipFile:
@@ -123,7 +123,7 @@ def _check_cells(archive: zipfile.ZipFile, name: str) -> None:
         raise UnreadableError(f"a sheet has {rows:,} rows and {columns:,} columns, more than {_CELLS:,} cells")
 
 
-def _tried(function: Any) -> Any:
+def _call_library(function: Any) -> Any:
     try:
         # The libraries warn of programs that only sound and video need.
         with warnings.catch_warnings():
@@ -219,7 +219,7 @@ def _book(archive: zipfile.ZipFile) -> Page:
     if (size := sum(archive.getinfo(chapter).file_size for chapter in chapters)) > _MARKUP:
         raise UnreadableError(f"its chapters have {size:,} bytes, more than {_MARKUP:,}")
     blocks = [block for chapter in chapters for block in _chapter(archive.read(chapter), chapter, chapter_set)]
-    return Page(title or next((block.text for block in blocks if block.level), ""), blocks, stated=bool(title))
+    return Page(title or next((block.text for block in blocks if block.level), ""), blocks, is_title_stated=bool(title))
 
 
 def _forms(address: str) -> Sequence[str]:

@@ -6,7 +6,7 @@ import logging
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
-_NAMED = 10
+_MOST_ITEMS = 10
 
 
 class Omissions:
@@ -48,5 +48,5 @@ class Omissions:
         advice = f" {advice}" if advice else ""
         if self.strict:
             raise error(f"{count} cannot be used: {'; '.join(self.items)}.{advice}")
-        more = f"; and {len(self.items) - _NAMED:,} more" if len(self.items) > _NAMED else ""
-        logger.warning("Left out %s: %s%s.%s", count, "; ".join(self.items[:_NAMED]), more, advice)
+        more = f"; and {len(self.items) - _MOST_ITEMS:,} more" if len(self.items) > _MOST_ITEMS else ""
+        logger.warning("Left out %s: %s%s.%s", count, "; ".join(self.items[:_MOST_ITEMS]), more, advice)

@@ -26,10 +26,10 @@ def folded(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
-def named_path(path: str) -> _Path:
+def path_key(path: str) -> _Path:
     """Return the parts of a path by which wiki links name a page: folded, without the ending.
 
-    >>> named_path("Guide/The Loom.md"), named_path("Node.js")
+    >>> path_key("Guide/The Loom.md"), path_key("Node.js")
     (('guide', 'the loom'), ('node.js',))
     """
     path = path.strip()
@@ -58,7 +58,7 @@ class PageNames:
         self._root = _parts(root)
         self._ends: dict[_Path, list[tuple[_Path, str]]] = defaultdict(list)
         for url, address in pages:
-            path = named_path(unquote(urlsplit(url).path))
+            path = path_key(unquote(urlsplit(url).path))
             for count in range(1, min(len(path), _DEEP) + 1):
                 self._ends[path[-count:]].append((path, address))
         # By the end of a path: the best page in each folder, made where several pages have the end.
@@ -66,18 +66,18 @@ class PageNames:
 
     def is_shared(self, name: str) -> bool:
         """Return whether several pages have a name."""
-        return len(self._ends.get(named_path(name)[-_DEEP:], ())) > 1
+        return len(self._ends.get(path_key(name)[-_DEEP:], ())) > 1
 
     def find(self, name: str, base: str = "") -> str | None:
         """Return the page that has a name, for a link on the page with the URL `base`; None if no page has it."""
         here = _parts(base)[:-1]
         name = name.strip()
         if name.startswith(("./", "../")):
-            return self._at(named_path(posixpath.normpath("/".join([*here, name]))))
+            return self._at(path_key(posixpath.normpath("/".join([*here, name]))))
         if (exact_page := self._names.get(folded(name))) is not None:
             return exact_page
         # "dev.html.md" is called "dev.html" too.
-        paths = dict.fromkeys((named_path(name), named_path(f"{name}.md")))
+        paths = dict.fromkeys((path_key(name), path_key(f"{name}.md")))
         return next((page for path in paths if (page := self._nearest(path, here))), None)
 
     def _at(self, path: _Path) -> str | None:

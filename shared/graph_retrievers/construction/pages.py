@@ -65,7 +65,7 @@ class Page(NamedTuple):
         The addresses in its table of contents.
     fields : mapping
         The fields of the front matter, with those in the text of a note and its tags.
-    stated : bool
+    is_title_stated : bool
         Whether the title is stated separately from the headings, as in front matter: it is then the heading around all of them.
     address, base : str
         For HTML, the URL that the page states, and that of its base; "" for none.
@@ -74,7 +74,7 @@ class Page(NamedTuple):
         fills them in.
     targets : sequence of Target
         The names that the page defines.
-    left : sequence of str
+    omissions : sequence of str
         What of the file cannot be read, each with the reason.
     """
 
@@ -83,11 +83,11 @@ class Page(NamedTuple):
     contents: tuple[str, ...] = ()
     address: str = ""
     base: str = ""
-    stated: bool = False
+    is_title_stated: bool = False
     fields: Mapping[str, Any] = {}
     references: Sequence[Any] = ()
     targets: Sequence[Any] = ()
-    left: Sequence[str] = ()
+    omissions: Sequence[str] = ()
 
 
 def with_short_titles(page: Page) -> Page:

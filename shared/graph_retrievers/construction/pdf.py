@@ -124,12 +124,12 @@ def _read(raw: bytes) -> Page:
     if not headings:
         # "Chapter 1" in the first line is the title of a chapter alone.
         if blocks and not title and not _UNIT.fullmatch(blocks[0].text.partition("\n")[0].casefold()):
-            return page_of(blocks)._replace(left=problems)
+            return page_of(blocks)._replace(omissions=problems)
         blocks = with_headings(blocks)
-        return Page(title, blocks, stated=bool(title) and any(block.level for block in blocks), left=problems)
+        return Page(title, blocks, is_title_stated=bool(title) and any(block.level for block in blocks), omissions=problems)
     heading = next((block.text for block in blocks if block.level), "")
     is_single = sum(entry.level == 1 for entry in headings) == 1
-    return Page(title or (heading if is_single else ""), blocks, stated=bool(title), left=problems)
+    return Page(title or (heading if is_single else ""), blocks, is_title_stated=bool(title), omissions=problems)
 
 
 def _title(reader: Any) -> str:
@@ -161,10 +161,10 @@ def _leaf(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> _Le
         if count > _OPERATORS:
             raise UnreadableError(f"a page has more than {_OPERATORS:,} operators")
 
-    def noted(text: str, cm: Any, tm: Any, font: Any, size: Any) -> None:
+    def collect(text: str, cm: Any, tm: Any, font: Any, size: Any) -> None:
         pieces.append((text, float(cm[1] * tm[4] + cm[3] * tm[5] + cm[5])))
 
-    page.extract_text(visitor_operand_before=counted, visitor_text=noted)
+    page.extract_text(visitor_operand_before=counted, visitor_text=collect)
     lines, heights = [], []
     line, height = "", None
     for text, y in pieces:
@@ -291,14 +291,14 @@ def _leave_out_edges(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> N
     counts = Counter(shape for lines in edges for shape in {_shape(line) for line in lines})
     line_counts = Counter(line for lines in edges for line in lines)
     threshold = max(_FEW, _SHARE * sum(1 for leaf in leaves if leaf.lines))
-    titles = {_bare(heading.title) for heading in headings} - {""}
-    heading_starts = {(_bare(heading.title), heading.page) for heading in headings}
+    titles = {_line_key(heading.title) for heading in headings} - {""}
+    heading_starts = {(_line_key(heading.title), heading.page) for heading in headings}
 
     def repeats(line: str, page: int) -> bool:
         if line_counts[line] == 1 and _UNIT.fullmatch(line.casefold()):
             # "Chapter 3" above its title differs in the number alone from that of other chapters.
             return False
-        shape, key = _shape(line), _bare(line)
+        shape, key = _shape(line), _line_key(line)
         # "3" and "Chapter 3: Utilities 6", but neither the heading itself nor a line of a table of contents.
         running = (
             key in titles
@@ -323,7 +323,7 @@ def _shape(line: str) -> str:
     return _NUMBERS.sub("#", line.casefold())
 
 
-def _bare(line: str) -> str:
+def _line_key(line: str) -> str:
     """Return the letters of a line without its numbers and what it says they number."""
     return _LETTERS.sub("", _NUMBERS.sub("", _UNIT.sub("", line.casefold())))
 
@@ -347,7 +347,7 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
         for anchor in sorted(goals[number]):
             top = float(anchor.partition("&top=")[2] or "inf")
             at[_line_below(leaf, top)].append(anchor)
-        leading = _attached(leaf)
+        leading = _links_by_line(leaf)
         anchors.append(f"page={number + 1}")
         for level, text, lines in _paragraphs(leaf, begins):
             for line in lines:
@@ -394,7 +394,7 @@ def _line_below(leaf: _Leaf, top: float) -> int:
     return next((line for line, height in enumerate(leaf.heights) if height <= top + 1), 0)
 
 
-def _attached(leaf: _Leaf) -> dict[int, list[str]]:
+def _links_by_line(leaf: _Leaf) -> dict[int, list[str]]:
     """Return the links of a printed page by the line that is nearest in height."""
     order = sorted(range(len(leaf.lines)), key=lambda line: leaf.heights[line])
     heights = [leaf.heights[line] for line in order]

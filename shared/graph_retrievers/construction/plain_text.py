@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from graph_retrievers.construction.numbered import is_heading, numbered_heading
 from graph_retrievers.construction.pages import Block, Page, plain_lines
-from graph_retrievers.construction.references import OWN, RANKS, either, references, words
+from graph_retrievers.construction.references import OWN, RANKS, any_of, references, words
 from graph_retrievers.construction.slugs import slug
 from graph_retrievers.construction.titles import title_lines
 
@@ -28,7 +28,7 @@ _DEEPEST = 6
 _SKIPPED = 5
 # Letters of words that are small in a title: "Term and Termination".
 _SMALL = 3
-_OF = re.compile(rf"\s+{either(words('of'))}")
+_OF = re.compile(rf"\s+{any_of(words('of'))}")
 # Kinds by which a text calls bare numbers: "clause 3".
 _CALLED = ("section", "paragraph")
 

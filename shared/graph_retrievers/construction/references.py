@@ -50,14 +50,14 @@ def words(name: str) -> list[str]:
     return [word for style in STYLES for word in getattr(style, name).split()]
 
 
-def either(terms: Iterable[str]) -> str:
+def any_of(terms: Iterable[str]) -> str:
     """Return a pattern for one of some words in any case."""
     return rf"(?:(?i:{'|'.join(re.escape(word) for word in sorted(set(terms), key=lambda word: (-len(word), word)))})(?!\w))"
 
 
 def phrases(name: str) -> str:
     """Return a pattern for one of the phrases of all styles in a field that separates them by "|"."""
-    return either(phrase for style in STYLES for phrase in getattr(style, name).split("|") if phrase)
+    return any_of(phrase for style in STYLES for phrase in getattr(style, name).split("|") if phrase)
 
 
 KINDS = {word: kind for style in STYLES for kind, listed in style.units.items() for word in listed.split()}
@@ -90,13 +90,13 @@ ENCLOSED = re.compile(
     rf"(?P<before>{'|'.join(_AROUND)})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{_AFTER})(?:의\s?(?P<more>\d{{1,3}}))?"
 )
 """A number between two words, as in "제17조"."""
-_AND, _TO, _OF = either(words("ands")), either(words("ranges")), either(words("of"))
+_AND, _TO, _OF = any_of(words("ands")), any_of(words("ranges")), any_of(words("of"))
 # With the space behind it, which "l'article" has not.
-_THE = rf"(?:{either(words('the'))}\s|(?i:{'|'.join(words('elided'))}))"
-_ORDINALS = either(words("ordinals"))
+_THE = rf"(?:{any_of(words('the'))}\s|(?i:{'|'.join(words('elided'))}))"
+_ORDINALS = any_of(words("ordinals"))
 # "the first and second subparagraph", which no number marks in the text.
-_PASSAGE = rf"(?:{_THE}?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s{_THE}?{_ORDINALS})*\s{either(words('passages'))})"
-_LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
+_PASSAGE = rf"(?:{_THE}?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s{_THE}?{_ORDINALS})*\s{any_of(words('passages'))})"
+_LETTERS = any_of(word for word, kind in KINDS.items() if kind.endswith("letter"))
 # Where nothing else is tried, since most words begin otherwise.
 _FIRST = "".join(
     sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
@@ -121,8 +121,8 @@ _LINKS = {
     "to": re.compile(rf"\s{{1,8}}{_TO}\s{{1,8}}|\s?[–—-]\s?"),
     ",": re.compile(r"\s?,\s{1,8}"),
 }
-_ENCLOSED_RANGE = re.compile(rf"\s?{either(words('ranges'))}\s?")
-_MEASURE = re.compile(rf"\s?(?:%|{either(words('measures'))})")
+_ENCLOSED_RANGE = re.compile(rf"\s?{any_of(words('ranges'))}\s?")
+_MEASURE = re.compile(rf"\s?(?:%|{any_of(words('measures'))})")
 _FOLLOWING = re.compile(rf"\s{phrases('following')}")
 _BEHIND = re.compile(r"\d\s\Z")
 _NEXT_WORD = re.compile(r"\s+([^\W\d_]+\.?|§+)")
@@ -139,7 +139,7 @@ _ACT = re.compile(
     rf"(?:[A-ZÄÖÜ][\w-]*\s){{0,3}}?(?=[A-ZÄÖÜ])[\w-]*(?i:{'|'.join(_ACTS)})(?!\w)|[A-ZÄÖÜ][\w-]+\s[A-ZÄÖÜ][\w-]*[a-zäöüß]"
 )
 # One whose name is written small: "de la loi n° 78-17", "du code civil".
-_SMALL_ACT = re.compile(rf"{either(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('told'))))})")
+_SMALL_ACT = re.compile(rf"{any_of(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('after_small'))))})")
 # Korean has no spaces between references, so that what may be a word is as long as the text.
 _ACRONYM = re.compile(r"[A-ZÄÖÜ](?=\w{0,20}[A-ZÄÖÜ])\w{2}")
 
@@ -147,22 +147,22 @@ _DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
 _TAIL = re.compile(
     rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,8}}{_OF}\s{{1,8}}{_THE}?"
     # "Article 2 of the Annex to Recommendation ...": the only annex has no number.
-    rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s{_THE}?)?"
+    rf"(?:(?:{_PASSAGE}|{any_of(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s{_THE}?)?"
 )
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
-_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:{_OF}\s|{_THE}){{0,2}}")
-_DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
-_ELSEWHERE = re.compile(rf"{either(words('other'))}\s[^\W\d_]")
-MINUTES = re.compile(either(words("minutes")))
+_JOIN = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:{_OF}\s|{_THE}){{0,2}}")
+_DEICTIC = re.compile(rf"(?:(?P<this>{any_of(words('this'))})|{any_of(words('that'))})\s(?P<word>[^\W\d_]+)")
+_ELSEWHERE = re.compile(rf"{any_of(words('other'))}\s[^\W\d_]")
+MINUTES = re.compile(any_of(words("minutes")))
 """A word for minutes."""
 DATED = re.compile(rf"{MINUTES.pattern}\s(?:{_OF}\s{_THE}?)?")
 """A word for minutes, and what is between it and their day."""
-_THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
+_THEREOF = re.compile(rf"\s{{1,8}}{any_of(words('thereof'))}")
 # Korean names the document in front: "「베틀법」 제3조", "같은 법 제3조", "이 법 제3조"; "같은 조 제2항" is of the article before.
 _MAY_BE_NAMED = re.compile(r"[」가-힣]\s?\Z")
 _IN_FRONT = re.compile(
-    rf"(?:「(?P<name>[^「」]{{1,{_BEFORE - 2}}})」|(?<!\w)(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s?"
-    rf"(?:{either(KOREAN.acts.split())}|(?P<unit>{_AFTER})))\s?\Z"
+    rf"(?:「(?P<name>[^「」]{{1,{_BEFORE - 2}}})」|(?<!\w)(?:(?P<this>{any_of(words('this'))})|{any_of(words('that'))})\s?"
+    rf"(?:{any_of(KOREAN.acts.split())}|(?P<unit>{_AFTER})))\s?\Z"
 )
 
 
@@ -188,7 +188,7 @@ class _Mention:
 
 @dataclass
 class _Chain:
-    """Mentions from outside to inside. With `each`, the inside is meant of every item of the outside, else of the last.
+    """Mentions from outside to inside. With `for_each`, the inside is meant of every item of the outside, else of the last.
 
     With `leads`, the name of the document is in front, and counts for what is joined to the chain.
     """
@@ -196,8 +196,8 @@ class _Chain:
     levels: list[_Mention]
     start: int
     end: int
-    joined: bool = False
-    each: bool = False
+    is_joined: bool = False
+    for_each: bool = False
     leads: bool = False
     scope: str = ""
     document: Hashable = None
@@ -222,7 +222,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     naming: Reference | None = None
     for place, chain in enumerate(chains):
         _name(chain, text, name_at, before, naming)
-        if place and chain.joined:
+        if place and chain.is_joined:
             if chains[place - 1].leads and not chain.scope and chain.levels[0].kind in HEADED:
                 chain.scope, chain.document, chain.leads = chains[place - 1].scope, chains[place - 1].document, True
             _inherit(chain, chains[place - 1])
@@ -233,7 +233,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         # In "Article 5 and Article 6 of that act", the act is meant of both, but not in "Section 2.1 and RFC 2119".
         if not chain.levels or not after.levels or _differ(chain.levels[0], after.levels[0]):
             continue
-        if after.joined and not chain.scope and chain.levels[0].kind in HEADED:
+        if after.is_joined and not chain.scope and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
         results += _expanded(chain)
@@ -371,7 +371,7 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
         gap = text[chains[-1].end : mention.start] if chains and mention.start - chains[-1].end <= _GAP else None
         if gap is not None:
             chain = chains[-1]
-            if rank > RANKS[chain.levels[-1].kind] and not chain.each and _DOWN.fullmatch(gap):
+            if rank > RANKS[chain.levels[-1].kind] and not chain.for_each and _DOWN.fullmatch(gap):
                 chain.levels.append(mention)
                 chain.end = mention.end
                 continue
@@ -379,9 +379,9 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
             beside = gap == " " and mention.word == "act"
             if rank < RANKS[chain.levels[0].kind] and (beside or _UP.fullmatch(gap)):
                 chain.levels.insert(0, mention)
-                chain.end, chain.each = mention.end, True
+                chain.end, chain.for_each = mention.end, True
                 continue
-            new_chain.joined = _JOINED.fullmatch(gap) is not None
+            new_chain.is_joined = _JOIN.fullmatch(gap) is not None
         chains.append(new_chain)
     return chains
 
@@ -396,14 +396,14 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
     place = tail.end() if tail else chain.end + text.startswith(" ", chain.end)
     word = _DEICTIC.match(text, place)
     if _THEREOF.match(text, chain.end):
-        chain.scope, chain.document, _ = _that(before, "")
+        chain.scope, chain.document, _ = _antecedent(before, "")
         rank = RANKS[chain.levels[0].kind]
         # Of "Article 1 and Article 2 thereof", the second is not in the first.
         chain.around = tuple(takewhile(lambda step: not step[0] or RANKS[step[0]] < rank, before.steps if before else ()))
     elif word and (tail or word["this"]):
         kind = kind_of(word["word"])
         if not word["this"]:
-            chain.scope, chain.document, chain.around = _that(before if kind else naming, kind)
+            chain.scope, chain.document, chain.around = _antecedent(before if kind else naming, kind)
         elif not kind:
             chain.scope = OWN
     elif tail and _ELSEWHERE.match(text, place):
@@ -428,12 +428,12 @@ def _lead(
         document = name_at(text, max(0, chain.start - _BEFORE) + front.start("name"))
         chain.scope, chain.document = (OTHER, None) if document is None else (NAMED, document)
     elif not front["this"]:
-        chain.scope, chain.document, chain.around = _that(before if kind else naming, kind)
+        chain.scope, chain.document, chain.around = _antecedent(before if kind else naming, kind)
     elif not kind:
         chain.scope = OWN
 
 
-def _that(before: Reference | None, kind: str) -> tuple[str, Hashable, tuple[Step, ...]]:
+def _antecedent(before: Reference | None, kind: str) -> tuple[str, Hashable, tuple[Step, ...]]:
     """Return what "that Article", or "that Regulation" if `kind` is "", means behind a reference."""
     if before is None:
         return OTHER, None, ()
@@ -470,7 +470,7 @@ def _expanded(chain: _Chain) -> Iterator[Reference]:
         paths = list(islice(((steps + path, last) for steps in around for path, last in _paths(level)), _MOST))
         if depth + 1 == len(chain.levels):
             alone = paths
-        elif chain.each:
+        elif chain.for_each:
             alone, around = [], [path for path, _ in paths]
         else:
             alone, around = paths[:-1], [paths[-1][0]]

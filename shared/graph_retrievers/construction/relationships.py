@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import NothingToReadError
 
 __all__ = ["Relationships"]
@@ -34,7 +34,7 @@ class Relationships(EdgeSpec):
     ['next']
     """
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the nodes."""
         relationship_maps = [
             getattr(document, "relationships", None) or node.origin.get("relationships")
@@ -55,7 +55,7 @@ class Relationships(EdgeSpec):
                         continue
                     inverse = _INVERSE.get(kind)
                     edges.append((target, node.id, inverse) if inverse else (node.id, target, kind))
-        return corpus.known(edges)
+        return corpus.inner_edges(edges)
 
 
 def _kind(key: Any) -> str:

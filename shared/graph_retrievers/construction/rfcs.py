@@ -47,7 +47,7 @@ def read_rfc(text: str) -> Page:
         contents = part.strip().casefold() == _CONTENTS_HEADING or (contents and part.startswith("   "))
         if number != place and not contents and not all(map(_CONTENTS.search, part.split("\n"))):
             blocks.append(_section(part) or Block(dedent(part)))
-    return Page(title, blocks, stated=bool(name))
+    return Page(title, blocks, is_title_stated=bool(name))
 
 
 def _without_running_lines(text: str) -> str:

@@ -31,7 +31,7 @@ _TEXT_ROLES = frozenset(
     "title_reference".split()
 )
 _RAISED = frozenset(["superscript", "sup"])
-_CALLED = frozenset(["func", "meth"])
+_FUNCTION_ROLES = frozenset(["func", "meth"])
 # Characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
 _SUBSTITUTED = 1_000_000
 # Bytes of a conf.py that is read.
@@ -82,7 +82,7 @@ def read_rst(text: str, settings: Settings | None = None) -> Page:
         title,
         blocks,
         tuple(dict.fromkeys(reader.contents)),
-        stated=bool(header),
+        is_title_stated=bool(header),
         fields=fields or reader.fields,
         references=tuple(reader.references),
         targets=tuple(reader.targets),
@@ -155,7 +155,7 @@ class _Reader:
         self._mark = ""
         self._level = 0
         # Of the names in a page: where each leads.
-        self._named: dict[str, str] = {}
+        self._links_by_name: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._anonymous: Iterator[str] = iter(())
         self._substitutions: Mapping[str, Any] = {}
@@ -183,12 +183,12 @@ class _Reader:
                 if "refname" in target:
                     self._aliases[name] = str(target["refname"])
                 else:
-                    self._named[name] = address
+                    self._links_by_name[name] = address
             if target.get("anonymous"):
                 anonymous.append(address or f"\0{target.get('refname', '')}")
         for section in document.findall(nodes.section):
             for name in [*section["names"], *section["dupnames"]]:
-                self._named.setdefault(str(name), f"#{anchor_of(name)}")
+                self._links_by_name.setdefault(str(name), f"#{anchor_of(name)}")
         numbers = {str(note[0].astext()) for note in document.findall(nodes.footnote) if not note.get("auto") and len(note)}
         free_numbers = (str(number) for number in range(1, 1 << 30) if str(number) not in numbers)
         self._numbers = free_numbers
@@ -358,7 +358,7 @@ class _Reader:
         else:
             self._anchors.append(f"footnote-{label}")
             for name in names:
-                self._named.setdefault(name, f"#footnote-{label}")
+                self._links_by_name.setdefault(name, f"#footnote-{label}")
         self._mark = f"[{label}] "
         self.body(rest)
         self._mark = ""
@@ -490,19 +490,19 @@ class _Reader:
             link = str(node["refuri"])
         elif node.get("anonymous"):
             link = next(self._anonymous, "")
-            link = self._where(link[1:]) if link.startswith("\0") else link
+            link = self._link_of(link[1:]) if link.startswith("\0") else link
         else:
-            link = self._where(str(node.get("refname", "")))
+            link = self._link_of(str(node.get("refname", "")))
         if link:
             self._links.append(link)
         return text
 
-    def _where(self, name: str) -> str:
+    def _link_of(self, name: str) -> str:
         visited: set[str] = set()
         while name in self._aliases and name not in visited:
             visited.add(name)
             name = self._aliases[name]
-        return self._named.get(name, "")
+        return self._links_by_name.get(name, "")
 
     def _text_target(self, node: Any) -> str:
         # Embedded addresses, "`text <address>`_", are targets too.
@@ -563,7 +563,7 @@ class _Reader:
         if not name:
             domain, name = "", domain
         context = node["context"]
-        link = self._reference(Reference(name, target, _shown(name, target), domain, context))
+        link = self._reference(Reference(name, target, _role_text(name, target), domain, context))
         self._links.append(link)
         return text if has_text else link
 
@@ -573,7 +573,7 @@ class _Reader:
         return mark(len(self.references) - 1)
 
 
-def _shown(role: str, target: str) -> str:
+def _role_text(role: str, target: str) -> str:
     """Return what a role without a text of its own shows, unless the place that it names has a title."""
     text = target
     if role in ("pep", "rfc"):
@@ -582,7 +582,7 @@ def _shown(role: str, target: str) -> str:
     if target.startswith("~"):
         text = re.split(r"[.:]", target[1:])[-1]
     text = text.lstrip(".~")
-    return f"{text}()" if role in _CALLED and not text.endswith(")") else text
+    return f"{text}()" if role in _FUNCTION_ROLES and not text.endswith(")") else text
 
 
 def _enumerator(number: int, kind: str) -> str:

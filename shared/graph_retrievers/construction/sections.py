@@ -67,7 +67,7 @@ class _Section:
         self.blocks.append(block)
         self.tokens += 0 if block.level else block.tokens
 
-    def beside(self, other: _Section) -> bool:
+    def is_sibling(self, other: _Section) -> bool:
         """Return whether the heading of another section has the same level, in the same section around both."""
         return self.path[:-1] == other.path[:-1] and self.blocks[0].level == other.blocks[0].level
 
@@ -104,7 +104,7 @@ def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
     merged_sections: list[_Section] = []
     sections = _sections(page)
     for section, next_section in zip_longest(sections, sections[1:]):
-        if next_section is not None and not section.tokens and section.beside(next_section):
+        if next_section is not None and not section.tokens and section.is_sibling(next_section):
             # Headings in a row share the text below them, as signatures of one function do.
             next_section.lead(section)
         else:
@@ -117,7 +117,7 @@ def _sections(page: Page) -> list[_Section]:
     sections: list[_Section] = []
     parents: list[tuple[int, int, str]] = []
     heads = next((block.text for block in page.blocks if block.level), "")
-    has_title = page.stated and page.title.casefold() != heads.casefold()
+    has_title = page.is_title_stated and page.title.casefold() != heads.casefold()
     for block in page.blocks:
         if block.level:
             # Level 0 for the first heading of the page, so that all others are below it.

@@ -23,21 +23,21 @@ def slug(heading: str) -> str:
     return text.replace(" ", "-")
 
 
-def bare(heading: str) -> str:
+def letters_of(heading: str) -> str:
     """Return the letters and digits of a heading or an anchor alone, in lower case.
 
     Obsidian writes a space for most marks in the heading of a link, and GitHub nothing.
 
-    >>> bare("Input/output: [[Cards|cards]]"), bare("Input output Cards cards"), bare("input-output-cards-cards")
+    >>> letters_of("Input/output: [[Cards|cards]]"), letters_of("Input output Cards cards"), letters_of("input-output-cards-cards")
     ('inputoutputcardscards', 'inputoutputcardscards', 'inputoutputcardscards')
     """
     return slug(heading).replace("-", "").replace("_", "")
 
 
-def own_anchor(heading: str) -> tuple[str, str]:
+def split_anchor(heading: str) -> tuple[str, str]:
     """Return a heading without the anchor after it, and this anchor, "" if there is none.
 
-    >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
+    >>> split_anchor("Cards {.wide #holes}"), split_anchor("Cards")
     (('Cards', 'holes'), ('Cards', ''))
     """
     match = _ANCHOR.search(heading, max(heading.rfind("{"), 0))

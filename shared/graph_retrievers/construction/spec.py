@@ -45,14 +45,14 @@ class CorpusNodes:
         page_addresses = ("" if row in self.parents else address for row, address in enumerate(addresses))
         return page_order(page_addresses, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
 
-    def known(self, edges: Iterable[tuple[str, str, str]]) -> FoundEdges:
+    def inner_edges(self, edges: Iterable[tuple[str, str, str]]) -> SpecEdges:
         """Return the edges whose two ends are nodes, and the number of the others."""
         all_edges = list(edges)
         inner_edges = [edge for edge in all_edges if edge[0] in self.rows and edge[1] in self.rows]
-        return FoundEdges(inner_edges, len(all_edges) - len(inner_edges))
+        return SpecEdges(inner_edges, len(all_edges) - len(inner_edges))
 
 
-class FoundEdges(NamedTuple):
+class SpecEdges(NamedTuple):
     """Edges, the number of skipped references to targets outside the corpus, and a message about them for the log.
 
     With `advice`, what is wrong and what to do about it, the message is a warning.
@@ -60,7 +60,7 @@ class FoundEdges(NamedTuple):
 
     edges: list[tuple[str, str, str]]
     absent: int = 0
-    told: str = ""
+    message: str = ""
     advice: str = ""
 
 
@@ -73,7 +73,7 @@ class EdgeSpec(ABC):
     >>> class SameYear(EdgeSpec):
     ...     def find(self, corpus):
     ...         pairs = [(a, b) for a in corpus.nodes for b in corpus.nodes if a.metadata["year"] == b.metadata["year"]]
-    ...         return FoundEdges([(a.id, b.id, "same year") for a, b in pairs if a.id < b.id])
+    ...         return SpecEdges([(a.id, b.id, "same year") for a, b in pairs if a.id < b.id])
     >>> build_edges([Node("a", "", metadata={"year": 1801}), Node("b", "", metadata={"year": 1801})], SameYear())
     [('a', 'b', 'same year')]
     """
@@ -81,7 +81,7 @@ class EdgeSpec(ABC):
     needs_vectors: bool = False
 
     @abstractmethod
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges of a corpus, in a fixed order; repetitions and self loops are dropped afterwards."""
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ import logging
 
 from graph_retrievers.arguments import typed
 from graph_retrievers.construction.headings import heading_path
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address
 
@@ -66,9 +66,9 @@ class DocumentStructure(EdgeSpec):
     @typed
     def __init__(self, url_field: str | None = None, *, parts: bool = True) -> None:
         self.url_field, self.parts = url_field, parts
-        self._warned = False
+        self._has_warned = False
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, page by page, in the order of each page."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         pages = corpus.pages(page_address(node.metadata, fields) for node in corpus.nodes)
@@ -78,8 +78,8 @@ class DocumentStructure(EdgeSpec):
                 f"No node has the metadata field {names}, which says from what page a chunk is; put the address of the page "
                 "there, or name the field in DocumentStructure(url_field=...)."
             )
-        if pages.unknown and not self._warned:
-            self._warned = True
+        if pages.unknown and not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "%r: nothing tells the order of the chunks of %d pages, such as %s; they are taken as they come, and stores may "
                 "list them in another order. Split with add_start_index=True, or number them in a metadata field, such as "
@@ -93,12 +93,12 @@ class DocumentStructure(EdgeSpec):
             sections = _Sections(rows[0])
             for place, row in enumerate(rows):
                 node, path = corpus.nodes[row], heading_path(corpus.nodes[row])
-                if path and (outer := sections.added(path, row)) is not None:
+                if path and (outer := sections.add(path, row)) is not None:
                     edges.append((corpus.nodes[outer].id, node.id, "contains"))
                 previous = corpus.nodes[rows[place - 1]] if place else None
                 if previous is not None and (self.parts or not path or path != heading_path(previous)):
                     edges.append((previous.id, node.id, "next"))
-        return FoundEdges(edges)
+        return SpecEdges(edges)
 
 
 class _Sections:
@@ -109,7 +109,7 @@ class _Sections:
         self.below: dict[tuple[int, str], int] = {}
         self.rows = {0: first}
 
-    def added(self, path: tuple[str, ...], row: int) -> int | None:
+    def add(self, path: tuple[str, ...], row: int) -> int | None:
         """Note a chunk and return the first chunk of the section around its own; None if its section has a chunk already."""
         outer, place = self.rows[0], 0
         for heading in path:

@@ -36,7 +36,7 @@ class WikiLink(NamedTuple):
     """A link: the address ``[[Page#heading]]``, what a person reads, and whether it embeds the target."""
 
     address: str
-    shown: str
+    label: str
     embeds: bool
 
 
@@ -47,7 +47,7 @@ def wiki_link(match: re.Match[str], kind: str = "") -> WikiLink | None:
     of a PDF stay.
 
     >>> wiki_link(WIKI_LINK.match("[[Loom#Parts#The cards|cards]]"))
-    WikiLink(address='[[Loom#parts#the-cards]]', shown='cards', embeds=False)
+    WikiLink(address='[[Loom#parts#the-cards]]', label='cards', embeds=False)
     >>> wiki_link(WIKI_LINK.match("[[The cards|tool.loom.cards]]"), "dendron").address
     '[[tool.loom.cards]]'
     """
@@ -131,10 +131,10 @@ def without_macros(text: str) -> str:
     return _EMBED.sub(r"\1", text)
 
 
-def listed_pages(value: str) -> list[str]:
+def property_pages(value: str) -> list[str]:
     """Return the addresses of pages in a property of Logseq such as ``tags``, which separates names by commas.
 
-    >>> listed_pages("loom, [[The cards]], #mill")
+    >>> property_pages("loom, [[The cards]], #mill")
     ['[[loom]]', '[[The cards]]', '[[mill]]']
     """
     return [f"[[{name}]]" for name in names_in(value)]

@@ -37,7 +37,7 @@ LONGEST_TRAIL = 32
 """Maximum number of nodes of a trail in hits, the last ones, so that no shape grows without limit."""
 
 # The values beside the nodes, and their pads.
-_BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
+_COLUMN_PADS: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 # Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
 # Scores of a block, of which only the largest is sorted first.
@@ -65,7 +65,7 @@ class Candidates:
         Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) means the first row that
         connects the two nodes, and -2 - n means no row but the n-th name in the text of the first node
         (:func:`graph_retrievers.graph.names.capitalized_names`, from 0).
-    beside : dict of str to ndarray, shape [K] or [K, M]
+    columns : dict of str to ndarray, shape [K] or [K, M]
         Values of each node from earlier operators. `seed_scores`: the score with which the first node of the trail was found, NaN
         if unknown. `trail_scores`: the score of the path, NaN if it has none. `context`: the rows of neighbours that gave context,
         in order of weight, padded with -1. `ranks`: the rank in each of the `lists` of a fusion, from 1; 0 if that list does not
@@ -88,7 +88,7 @@ class Candidates:
     origins: np.ndarray
     operators: tuple[str, ...] = ()
     relations: np.ndarray | None = None
-    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
     chains: Chains | None = None
     facts: Facts | None = None
@@ -145,11 +145,11 @@ class Candidates:
         if not len(self):
             return [self] * count
         ends = np.searchsorted(self.nodes // size, np.arange(count + 1)).tolist()
-        beside = {
+        columns = {
             name: np.where(column < 0, column, column % size) if name == "context" else column
-            for name, column in self.beside.items()
+            for name, column in self.columns.items()
         }
-        rows = replace(self, nodes=self.nodes % size, trails=np.where(self.trails < 0, -1, self.trails % size), beside=beside)
+        rows = replace(self, nodes=self.nodes % size, trails=np.where(self.trails < 0, -1, self.trails % size), columns=columns)
         return [rows.taken(slice(*part)) for part in pairwise(ends)]
 
     @classmethod
@@ -174,7 +174,7 @@ class Candidates:
             self.origins[places],
             self.operators,
             None if self.relations is None else self.relations[places],
-            {name: column[places] for name, column in self.beside.items()},
+            {name: column[places] for name, column in self.columns.items()},
             self.lists,
             self.chains,
             self.facts,
@@ -189,7 +189,7 @@ class Candidates:
 
     def unranked(self) -> Candidates:
         """Return these candidates without their ranks in the lists of a fusion."""
-        return replace(self, beside={name: column for name, column in self.beside.items() if name != "ranks"}, lists=())
+        return replace(self, columns={name: column for name, column in self.columns.items() if name != "ranks"}, lists=())
 
     def joined(self, other: Candidates) -> Candidates:
         """Return these candidates, followed by the new ones of `other`; for each node the first counts, not the best.
@@ -218,7 +218,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     # Ranks in other lists than the first ones told are not kept.
     lists = next((part.lists for part in parts if part.lists), ())
     parts = [part if part.lists == lists else part.unranked() for part in parts]
-    names = dict.fromkeys(name for part in parts for name in part.beside)
+    names = dict.fromkeys(name for part in parts for name in part.columns)
     return Candidates(
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.scores for part in parts]),
@@ -226,18 +226,18 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
         np.concatenate([_numbered(part, operators) for part in parts]),
         operators,
         relations,
-        {name: np.concatenate(_beside(parts, name)) for name in names},
+        {name: np.concatenate(_column_parts(parts, name)) for name in names},
         lists,
         _together([part.chains for part in parts]),
         _together([part.facts for part in parts]),
     )
 
 
-def _beside(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
+def _column_parts(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
     """Return the values beside the nodes of each of some candidates with a name, all equally wide; pads where nothing does."""
-    columns = [part.beside.get(name) for part in parts]
+    columns = [part.columns.get(name) for part in parts]
     width = max(column.shape[1:] for column in columns if column is not None)
-    tables = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
+    tables = [np.full((len(part), *width), _COLUMN_PADS[name]) for part in parts]
     for table, column in zip(tables, columns, strict=True):
         if column is not None:
             table[(slice(None), *map(slice, column.shape[1:]))] = column
@@ -314,11 +314,11 @@ def runs(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray | N
         # A chain of many small steps: a run ends where a score is too far below the first of the run.
         for start in np.unique(head[wide]).tolist():
             stop = start + 1 + int(np.argmax(np.append(first[start + 1 :], True)))
-            first[start:stop] = _begun(values[start:stop], least[start:stop])
+            first[start:stop] = _run_starts(values[start:stop], least[start:stop])
     return np.cumsum(first)
 
 
-def _begun(values: np.ndarray, least: np.ndarray) -> np.ndarray:
+def _run_starts(values: np.ndarray, least: np.ndarray) -> np.ndarray:
     """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K].
 
     `least`, shape [K], has the lowest score that equals each.

@@ -94,7 +94,7 @@ def check_requests(requests: Any, size: int | None, owner: str) -> Sequence[Requ
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):
-                _check_beside(request, owner)
+                _check_texts_and_mix(request, owner)
             elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and (row := _repeated(nodes)) is not None:
                 cure = "expected distinct rows, such as `candidates.nodes` or `np.unique(near.node)`"
                 raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
@@ -119,7 +119,7 @@ def _check_fields(request: Request, owner: str) -> None:
             raise InvalidArgumentError(f"{message}; expected {expected}.")
 
 
-def _check_beside(request: Relevance, owner: str) -> None:
+def _check_texts_and_mix(request: Relevance, owner: str) -> None:
     """Raise InvalidArgumentError unless there is a text, and a row to mix, for each node, because those of others follow it."""
     texts, mix, count = request.texts, request.mix, len(request.nodes)
     message = f"{owner} asked for Relevance of {count} nodes"
@@ -184,7 +184,7 @@ def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     if shapes[:3] != [(count,), (count,), (count, length)] or shapes[3] not in fits or (count and not length):
         description = f"nodes, scores, trails and relations of the shapes {shapes}"
         raise InvalidArgumentError(f"{owner} returned {description}; expected [K], [K], [K, L] and [K, L - 1].")
-    for name, column in candidates.beside.items():
+    for name, column in candidates.columns.items():
         expected = (count, len(candidates.lists)) if name == "ranks" else (count, *column.shape[1:])
         if column.shape != expected:
             raise InvalidArgumentError(f"{owner} returned {name} of the shape {column.shape}; expected {expected}.")

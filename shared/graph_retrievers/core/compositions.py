@@ -237,14 +237,14 @@ class ReciprocalRankFusion(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
-    def used(self) -> list[tuple[Operator, float, str]]:
+    def weighted_operators(self) -> list[tuple[Operator, float, str]]:
         """Return the operators that are searched, each with its weight and the name of its list."""
         entries = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
         return [(operator, weight, name) for operator, weight, name in entries if weight > 0]
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of all lists by fused score."""
-        entries = self.used()
+        entries = self.weighted_operators()
         lists = yield from side_by_side([operator for operator, *_ in entries], question, candidates)
         lists = [part.top(self.depth, question.owners(part.nodes)) for part in lists]
         parts = [

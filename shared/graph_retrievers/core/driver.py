@@ -62,10 +62,10 @@ class _Task:
         self.algorithm, self.place, self.name, self.owner, self.number = algorithm, place, name, owner, number
         # Results of what it runs side by side, and how many of them are missing.
         self.results: list[Any] | None = None
-        self.missing = 0
+        self.pending = 0
 
 
-_Waiting = tuple[_Task, Sequence[Request], bool]
+_WaitingTask = tuple[_Task, Sequence[Request], bool]
 """An algorithm, its requests, and whether that is only one request."""
 
 
@@ -121,7 +121,7 @@ def run(
     # What can continue, the next one last, each with the answer for which it waits.
     pairs = zip(algorithms, range(len(algorithms)) if places is None else places, strict=True)
     ready: list[tuple[_Task, Any]] = [(_Task(each, place, name, None, n), None) for n, (each, place) in enumerate(pairs)][::-1]
-    waiting, costly = list[_Waiting](), list[_Waiting]()
+    waiting, costly = list[_WaitingTask](), list[_WaitingTask]()
     # A loop, as an algorithm may run any number of others that ask for nothing.
     while ready or waiting or costly:
         if not ready:
@@ -131,7 +131,7 @@ def run(
             if not now:
                 now, costly = sorted(costly, key=lambda one: np.min(one[0].place)) if len(costly) > 1 else costly, []
             try:
-                ready = _answered(backend, now, trace, size)
+                ready = _answers(backend, now, trace, size)
             except DatabaseUnreachableError as error:
                 # A database ends what it does when the limit is over.
                 if LIMITS.get() and (limit := limit_over()) is not None:
@@ -148,8 +148,8 @@ def run(
                 ready.append((owner, stop.value))
             else:
                 owner.results[task.number] = stop.value
-                owner.missing -= 1
-                if not owner.missing:
+                owner.pending -= 1
+                if not owner.pending:
                     ready.append((owner, owner.results))
         except MisfitError as error:
             raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
@@ -161,9 +161,9 @@ def run(
                 ready.append((_Task(request.algorithm, task.place, request.name, task), None))
             elif isinstance(request, Parallel):
                 _check_algorithms(request.algorithms, task.name)
-                task.missing = len(request.algorithms)
-                task.results = [None] * task.missing
-                task_places = [task.place] * task.missing if request.places is None else request.places
+                task.pending = len(request.algorithms)
+                task.results = [None] * task.pending
+                task_places = [task.place] * task.pending if request.places is None else request.places
                 entries = enumerate(zip(request.algorithms, task_places, strict=True))
                 beside = [(_Task(each, place, task.name, task, n), None) for n, (each, place) in entries]
                 ready += reversed(beside) if beside else [(task, [])]
@@ -175,7 +175,7 @@ def run(
     return results
 
 
-def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | None, size: int | None) -> list[tuple[_Task, Any]]:
+def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] | None, size: int | None) -> list[tuple[_Task, Any]]:
     """Return the algorithms of a step with the answers to their requests, the first one last; calls are added to the trace."""
     start, step = perf_counter(), trace[-1].step + 1 if trace else 1
     if (prepare := getattr(backend, "prepare", None)) is not None:
@@ -194,14 +194,14 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
     for call in calls.values():
         requests, count = [(task.place, request) for task, request, *_ in call], len(trace or ())
         first, around = requests[0][1], traces.SURROUNDING
-        with nullcontext() if around is None else around(first.asked.__name__) as tell:
+        with nullcontext() if around is None else around(first.traced_type.__name__) as tell:
             results = type(first).together(backend, requests)
             check_answers(results, requests)
             if trace is not None and len(trace) > count:
                 # A separate search has recorded its requests; the calls after it are a later step.
                 step = trace[-1].step + 1
             elif trace is not None:
-                trace.append(_told(step, call, perf_counter() - start, size))
+                trace.append(_trace_entry(step, call, perf_counter() - start, size))
                 if tell is not None:
                     tell(trace[-1])
                 if (log := RECORD.get()) is not None:
@@ -213,7 +213,7 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
     return [(task, slots[0] if alone else tuple(slots)) for (task, _, alone), slots in pairs][::-1]
 
 
-def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float, size: Any) -> Asked:
+def _trace_entry(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float, size: Any) -> Asked:
     """Return a call as the trace has it."""
     names, places, nodes = dict[str, None](), set[int](), 0
     for task, request, *_ in call:
@@ -227,7 +227,7 @@ def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seco
         else:
             places.update(task.place[np.flatnonzero(np.bincount(rows // size))].tolist())
             nodes += len(rows)
-    return Asked(step, call[0][1].asked, tuple(names), len(places), nodes, seconds)
+    return Asked(step, call[0][1].traced_type, tuple(names), len(places), nodes, seconds)
 
 
 def _check_algorithms(algorithms: Any, owner: str) -> None:

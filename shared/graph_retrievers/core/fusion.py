@@ -59,7 +59,7 @@ def fused(
         most to its score (the first of equals); where that has no context, it is from the first list that has one. Ranks in lists
         that were fused earlier are not kept.
     """
-    lists = [part.unranked() if "ranks" in part.beside else part for part in lists]
+    lists = [part.unranked() if "ranks" in part.columns else part for part in lists]
     part = np.concatenate(parts)
     # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
     turn = np.argsort(-part.astype(np.float32), kind="stable")
@@ -68,17 +68,17 @@ def fused(
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
     by = order(scores, groups=owners(nodes))  # of equal scores that of the lower row, as rows ascend
     candidates, nodes = everything.taken(turn[first[by]]), nodes[by]
-    context = candidates.beside.get("context")
+    context = candidates.columns.get("context")
     if context is not None:
         for one in lists:
             place = places_of(one.nodes, nodes)
             bare = (context < 0).all(1) & (place >= 0)
-            column = one.beside.get("context")
+            column = one.columns.get("context")
             if column is not None and bare.any():
                 context[bare] = -1
                 context[bare, : column.shape[1]] = column[place[bare]]
     if names:
-        candidates.beside["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
+        candidates.columns["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
     candidates.lists, candidates.scores = names, falling(scores[by], owners(nodes))
     return candidates
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 # Calls that a message names.
-_TOLD = 3
+_MOST_CALLS = 3
 
 
 class Limit(Protocol):
@@ -38,25 +38,25 @@ class TimeLimit:
         self.seconds, self.name, self.start = seconds, name, perf_counter()
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Remaining seconds, below 0 if it is over."""
         return self.start + self.seconds - perf_counter()
 
     def over(self) -> bool:
         """Return whether no time is left."""
-        return self.left <= 0
+        return self.remaining <= 0
 
     def error(self, trace: Sequence[Any]) -> TimeLimitError:
         """Return an error that says which step was reached and how long each took."""
         error = TimeLimitError(
             f"{self.name} has no answer after {perf_counter() - self.start:.3g} seconds, and its time_limit is {self.seconds:g}: "
-            f"{_reached(trace)}. Ask for less (a smaller budget, fewer questions at a time), or raise time_limit."
+            f"{_progress(trace)}. Ask for less (a smaller budget, fewer questions at a time), or raise time_limit."
         )
         error.trace = trace
         return error
 
 
-def _reached(trace: Sequence[Any]) -> str:
+def _progress(trace: Sequence[Any]) -> str:
     """Return which step was reached, and what took the longest."""
     if not trace:
         return "no step of this batch was made"
@@ -65,7 +65,7 @@ def _reached(trace: Sequence[Any]) -> str:
         key = call.request.__name__, " and ".join(call.operators)
         seconds, calls = took.get(key, (0.0, 0))
         took[key] = seconds + call.seconds, calls + 1
-    longest = sorted(took.items(), key=lambda item: -item[1][0])[:_TOLD]
+    longest = sorted(took.items(), key=lambda item: -item[1][0])[:_MOST_CALLS]
     summary = "; ".join(
         f"{request} for {operator} {seconds:.3g} s{f' in {calls} calls' if calls > 1 else ''}"
         for (request, operator), (seconds, calls) in longest
@@ -73,19 +73,19 @@ def _reached(trace: Sequence[Any]) -> str:
     return f"step {trace[-1].step} was reached ({summary})"
 
 
-class _Gone:
+class _Disconnection:
     """Whoever waited for the answer has gone."""
 
     def __init__(self) -> None:
-        self._gone, self._ends, self._lock = False, list[Callable[[], None]](), threading.Lock()
+        self._is_over, self._ends, self._lock = False, list[Callable[[], None]](), threading.Lock()
 
     def over(self) -> bool:
         """Return whether the caller has gone."""
-        return self._gone
+        return self._is_over
 
     def tell(self) -> None:
         """Say that the caller has gone, without waiting for the calls that are ended by it."""
-        self._gone = True
+        self._is_over = True
         if self._ends:
             threading.Thread(target=self._end, name="graph-retrievers ends calls", daemon=True).start()
 
@@ -100,7 +100,7 @@ class _Gone:
         with self._lock:
             self._ends.append(end)
         try:
-            if self._gone:
+            if self._is_over:
                 raise self.error(())
             yield
         finally:
@@ -124,7 +124,7 @@ def limit_over() -> Limit | None:
 
 def seconds_left() -> float | None:
     """Return the seconds until the first time limit is over, at least 0; None without one."""
-    seconds = [max(limit.left, 0.0) for limit in LIMITS.get() if isinstance(limit, TimeLimit)]
+    seconds = [max(limit.remaining, 0.0) for limit in LIMITS.get() if isinstance(limit, TimeLimit)]
     return min(seconds, default=None)
 
 
@@ -138,7 +138,7 @@ def ended_by_caller(end: Callable[[], None]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for limit in LIMITS.get():
-            if isinstance(limit, _Gone):
+            if isinstance(limit, _Disconnection):
                 stack.enter_context(limit.ends(end))
         yield
 
@@ -171,7 +171,7 @@ async def within_limits(answer: Awaitable[T]) -> T:
     except TimeoutError:
         if not timer.expired():
             raise
-        first = min((limit for limit in LIMITS.get() if isinstance(limit, TimeLimit)), key=lambda limit: limit.left)
+        first = min((limit for limit in LIMITS.get() if isinstance(limit, TimeLimit)), key=lambda limit: limit.remaining)
         raise first.error(()) from None
 
 
@@ -183,13 +183,13 @@ async def in_thread(call: Callable[P, T], *arguments: P.args, **options: P.kwarg
     >>> asyncio.run(in_thread(sorted, [2, 1]))
     [1, 2]
     """
-    gone = _Gone()
+    disconnection = _Disconnection()
 
     def run() -> T:
-        with limited(gone):
+        with limited(disconnection):
             return call(*arguments, **options)
 
     try:
         return await asyncio.to_thread(run)
     finally:
-        gone.tell()
+        disconnection.tell()

@@ -209,7 +209,7 @@ class Operator(ABC):
             value = getattr(self, name, None)
             if name == "self" or value is None or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                 continue
-            parts.append(f"{name}={_shown(value)}")
+            parts.append(f"{name}={_repr(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -227,13 +227,15 @@ def one_by_one(
 ) -> Algorithm[Candidates]:
     """Return what a search for one question finds for each of several, which run side by side."""
     parts = candidates.apart(questions.count, questions.nodes)
-    singles = [each.hearing(heard, questions.k) for each, heard in zip(questions.each, questions.heard, strict=True)]
+    singles = [
+        question.hearing(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
+    ]
     alone = [search(question, part) for question, part in zip(singles, parts, strict=True)]
-    lists = yield Parallel(alone, [question.place for question in questions.each])
+    lists = yield Parallel(alone, [question.place for question in questions.members])
     return Candidates.of_each(lists, questions.nodes)
 
 
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     """Return a parameter as a repr shows it: functions by their names, objects by their class, as a model may hold a key."""
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)

@@ -85,14 +85,14 @@ class Question:
         return model is not None and model.reads_texts
 
     @property
-    def each(self) -> list[Question]:
+    def members(self) -> list[Question]:
         """The questions: this one, or several that are one (:class:`Questions`)."""
         return [self]
 
     @property
     def nodes(self) -> int:
         """Number of nodes N of the graph, also for several questions."""
-        return self.each[0].size  # type: ignore[no-any-return]
+        return self.members[0].size  # type: ignore[no-any-return]
 
     def owners(self, nodes: np.ndarray) -> np.ndarray | None:
         """Return the question of each node, shape [n], if there are several (:class:`Questions`); None for one question."""
@@ -100,10 +100,10 @@ class Question:
 
     def note(self, text: str, of: int = 0) -> None:
         """Add a note, of several questions to that at the place `of`."""
-        self.each[of].notes.append(text)
+        self.members[of].notes.append(text)
 
     @property
-    def heard(self) -> list[Any]:
+    def request_notes(self) -> list[Any]:
         """What a request adds notes to: :attr:`notes`, or for several questions those of each."""
         return self.notes
 
@@ -116,7 +116,7 @@ class Question:
         """Count the visited nodes, shape [n], of each question."""
         groups = self.owners(nodes)
         counts = [len(nodes)] if groups is None else np.bincount(groups, minlength=self.count).tolist()
-        for question, count in zip(self.each, counts, strict=True):
+        for question, count in zip(self.members, counts, strict=True):
             question.touched = count
 
     def apart(self) -> Self:
@@ -131,7 +131,7 @@ class Question:
 
     def take(self, other: Self) -> None:
         """Add the notes of this question :meth:`apart`, and take over how many nodes it visited."""
-        for own, part in zip(self.each, other.each, strict=True):
+        for own, part in zip(self.members, other.members, strict=True):
             own.notes += part.notes
             own.touched = own.touched if part.touched is None else part.touched
 
@@ -196,7 +196,7 @@ class Questions(Question):
 
     Parameters
     ----------
-    each : sequence of Question, length n
+    members : sequence of Question, length n
 
     Attributes
     ----------
@@ -206,31 +206,31 @@ class Questions(Question):
         Numbers of the questions in the batch.
     """
 
-    def __init__(self, each: Sequence[Question]) -> None:
-        self.__dict__.update(each[0].__dict__)
-        self._each, self.count, self.size = list(each), len(each), each[0].size * len(each)
-        self.place = np.array([question.place for question in each])
+    def __init__(self, members: Sequence[Question]) -> None:
+        self.__dict__.update(members[0].__dict__)
+        self._members, self.count, self.size = list(members), len(members), members[0].size * len(members)
+        self.place = np.array([question.place for question in members])
         # Each has its own.
         del self.text, self.notes
 
     @property
-    def each(self) -> list[Question]:
+    def members(self) -> list[Question]:
         """The questions."""
-        return self._each
+        return self._members
 
     def owners(self, nodes: np.ndarray) -> np.ndarray:
         """Return the question, from 0, of each of some nodes: int64, of their shape."""
         return nodes // self.nodes
 
     @property
-    def heard(self) -> list[Any]:
+    def request_notes(self) -> list[Any]:
         """The notes of each question."""
-        return [question.notes for question in self.each]
+        return [question.notes for question in self.members]
 
     def apart(self) -> Self:
         """Return these questions with their own notes, for an operator that runs beside others."""
         other = copy(self)
-        other._each = [question.apart() for question in self.each]
+        other._members = [question.apart() for question in self.members]
         return other
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:

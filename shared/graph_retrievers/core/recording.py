@@ -17,7 +17,7 @@ class StepResult(NamedTuple):
 
     Attributes
     ----------
-    asked : Asked
+    entry : Asked
         The call, as in the trace (:class:`graph_retrievers.core.trace.Asked`).
     nodes : ndarray, shape [n], int64
         Node rows, in the order of the answer; empty if the answer is not about nodes. Nodes of a search that are not in the
@@ -30,7 +30,7 @@ class StepResult(NamedTuple):
         The requests, in the order of the questions.
     """
 
-    asked: Any
+    entry: Any
     nodes: np.ndarray
     scores: np.ndarray | None = None
     near: np.ndarray | None = None
@@ -52,7 +52,7 @@ def recorded() -> Iterator[list[StepResult]]:
     >>> retriever = Retriever(GraphIndex.from_texts(["a loom", "a card"]), BM25(), k=1)
     >>> with recorded() as found:
     ...     hits = retriever.retrieve("Which card?")
-    >>> found[0].asked.request.__name__, found[0].nodes.tolist()
+    >>> found[0].entry.request.__name__, found[0].nodes.tolist()
     ('Nearest', [1])
     """
     results: list[StepResult] = []
@@ -75,7 +75,7 @@ def record(
 
     `of_many` says whether several questions ask as one (:class:`~graph_retrievers.core.question.Questions`).
     """
-    rows = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
+    rows = [_nodes_and_scores(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*rows, strict=True)]
     # A column is that of all requests of the call, or of none.
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
@@ -88,16 +88,16 @@ def record(
     results.append(StepResult(call, nodes[mask], scores, near, requests))
 
 
-def own(request: Any) -> Request:
+def inner_request(request: Any) -> Request:
     """Return the request itself, for any text that replaces the question."""
     while isinstance(request, WithQuery):
         request = request.request
     return request  # type: ignore[no-any-return]
 
 
-def _told(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+def _nodes_and_scores(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Return the nodes of an answer, their scores, and whose neighbours they are (:attr:`Request.tells`)."""
-    request = own(request)
+    request = inner_request(request)
     if request.tells == "ranked":
         return answer[0], answer[1], None
     if request.tells == "scores":

@@ -99,7 +99,7 @@ class Request:
         return len(getattr(self, "nodes", ()))
 
     @property
-    def asked(self) -> type[Request]:
+    def traced_type(self) -> type[Request]:
         """Its type in the trace."""
         return type(self)
 
@@ -118,7 +118,7 @@ class Near(NamedTuple):
     owner: np.ndarray
     node: np.ndarray
 
-    def kept(self, keep: np.ndarray) -> Near:
+    def masked(self, keep: np.ndarray) -> Near:
         """Return some of the neighbours: `keep`, shape [T], is a mask."""
         places = np.flatnonzero(keep)
         return Near(self.owner.take(places), self.node.take(places))
@@ -410,7 +410,7 @@ class EdgeRows(NamedTuple):
     relation: np.ndarray
     weight: np.ndarray
 
-    def kept(self, keep: np.ndarray) -> EdgeRows:
+    def masked(self, keep: np.ndarray) -> EdgeRows:
         """Return some of the edges: `keep`, shape [T], is a mask."""
         places = np.flatnonzero(keep)
         return EdgeRows(*(column.take(places) for column in self))
@@ -534,9 +534,9 @@ class WithQuery(Request):
         return int(self.request.size)
 
     @property
-    def asked(self) -> type[Request]:
+    def traced_type(self) -> type[Request]:
         """The type of the request."""
-        return self.request.asked  # type: ignore[no-any-return]
+        return self.request.traced_type  # type: ignore[no-any-return]
 
     def key(self) -> Hashable:
         """Return the key of the request, and what else requests answered together have in common."""

@@ -19,7 +19,7 @@ from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import ScoredIds, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.outcome import Evaluation, Returned
-from graph_retrievers.evaluation.tables import listed
+from graph_retrievers.evaluation.tables import join_names
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.retrievers.memory import MemoryRetriever
@@ -34,17 +34,17 @@ __all__ = ["evaluate"]
 ANNOTATIONS = ("entities", "plan")
 """Annotations of queries that some retrievers read."""
 
-Listed: TypeAlias = str | System | Mapping[str, Any] | Operator | Retriever
+RetrieverLike: TypeAlias = str | System | Mapping[str, Any] | Operator | Retriever
 """What has a name, and needs no other in a list of retrievers."""
 
 # Retrievers may score thousands of nodes; analyses need only the first of them.
-_FOUND_LIMIT = 1000
+_MOST_NODES = 1000
 
 
 def evaluate(
     index: GraphIndex,
     queries: Sequence[Query],
-    retrievers: Mapping[str, Any] | Sequence[Listed],
+    retrievers: Mapping[str, Any] | Sequence[RetrieverLike],
     *,
     k: int = 10,
     qrels: Mapping[str, Mapping[str, float]] | None = None,
@@ -128,10 +128,10 @@ def evaluate(
     answers, errors = _run(runner, built, batch_size, skip, show_progress)
     for name, error in errors.items():
         built.pop(name)
-        notes.append(_left_out(name, error))
+        notes.append(_omission_note(name, error))
     if not built:
         raise InvalidArgumentError(f"No retriever is left to evaluate. {' '.join(notes)}")
-    notes += _unknown(index, answers) + _noted(answers)
+    notes += _unknown(index, answers) + _notes_of(answers)
     descriptions = {name: f"{_description(built[name])} {(about or {}).get(name, '')}".rstrip() for name in built}
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
     versions = {"torch": torch.__version__, "python": platform.python_version()}
@@ -157,7 +157,7 @@ def check_measurement(k: int, timed_queries: int, seed: int, use: Sequence[str])
         choice("annotation", name, ANNOTATIONS)
 
 
-def _left_out(name: str, reason: object) -> str:
+def _omission_note(name: str, reason: object) -> str:
     return f"{name} was left out: {' '.join(str(reason).split())}"
 
 
@@ -196,9 +196,9 @@ class _Runner:
     def run(self, retriever: Any, part: slice) -> dict[str, Returned]:
         chunk = self.queries[part]
         if isinstance(retriever, Mapping):
-            return {q.id: _returned(retriever.get(q.id, []), self.k) for q in chunk}
+            return {q.id: _result_of(retriever.get(q.id, []), self.k) for q in chunk}
         if not isinstance(retriever, MemoryRetriever):
-            return {q.id: _returned(retriever(q.text), self.k) for q in chunk}
+            return {q.id: _result_of(retriever(q.text), self.k) for q in chunk}
         if part != self._chunk:
             self._chunk, self._batches = part, {}
         batch = self._batches.get(id(retriever.index))
@@ -218,7 +218,7 @@ class _Runner:
         ]
         hits = retriever.hits(questions, lists)
         return {
-            q.id: replace(_returned([(h.id, h.score) for h in row.nodes], self.k, everything), notes=question_notes)
+            q.id: replace(_result_of([(h.id, h.score) for h in row.nodes], self.k, everything), notes=question_notes)
             for q, row, everything, question_notes in zip(chunk, hits, pairs, notes, strict=True)
         }
 
@@ -246,11 +246,11 @@ class _Runner:
         return {name: [list(getattr(query, name)) or None for query in queries] for name in names}
 
 
-def _returned(pairs: ScoredIds, k: int, everything: ScoredIds | None = None) -> Returned:
+def _result_of(pairs: ScoredIds, k: int, everything: ScoredIds | None = None) -> Returned:
     def columns(part: ScoredIds) -> tuple[tuple[str, ...], tuple[float, ...]]:
         return tuple(node for node, _ in part), tuple(score for _, score in part)
 
-    return Returned(*columns(pairs[:k]), *columns((pairs if everything is None else everything)[:_FOUND_LIMIT]))
+    return Returned(*columns(pairs[:k]), *columns((pairs if everything is None else everything)[:_MOST_NODES]))
 
 
 def _checked(
@@ -282,7 +282,7 @@ def _checked(
 
 def _built(
     index: GraphIndex,
-    retrievers: Mapping[str, Any] | Sequence[Listed],
+    retrievers: Mapping[str, Any] | Sequence[RetrieverLike],
     k: int,
     inputs: set[str],
     skip: bool,
@@ -315,11 +315,13 @@ def _built(
         except GraphRetrieverError as error:
             if not skip:
                 raise
-            notes.append(_left_out(name, error))
+            notes.append(_omission_note(name, error))
             continue
         lacks = retriever.lacks(inputs) if isinstance(retriever, MemoryRetriever) else ()
         if lacks:
-            notes.append(_left_out(name, f"it lacks {listed(lacks)}.") if skip else f"{name} ran without {listed(lacks)}.")
+            notes.append(
+                _omission_note(name, f"it lacks {join_names(lacks)}.") if skip else f"{name} ran without {join_names(lacks)}."
+            )
         if not (lacks and skip):
             built[name] = retriever
     return built, notes
@@ -389,7 +391,7 @@ def _unknown(index: GraphIndex, answers: dict[str, dict[str, Returned]]) -> list
     return notes
 
 
-def _noted(answers: dict[str, dict[str, Returned]]) -> list[str]:
+def _notes_of(answers: dict[str, dict[str, Returned]]) -> list[str]:
     """Return, for each retriever whose operators left notes, on how many questions, and the commonest."""
     notes = []
     for name, results in answers.items():

@@ -16,7 +16,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.evaluation.run_files import write_text
-from graph_retrievers.evaluation.tables import listed
+from graph_retrievers.evaluation.tables import join_names
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import complete_many
 
@@ -88,7 +88,7 @@ def make_queries(
     if language_model is None:
         questions = _extracted(graph, pairs[:count])
     else:
-        questions = _written(graph, pairs, count, language_model, workers, show_progress)
+        questions = _questions_of(graph, pairs, count, language_model, workers, show_progress)
     return [
         Query(f"made{number:05d}", question, (graph.ids[first], graph.ids[second]), split, "linked-pair")
         for number, (question, (first, second)) in enumerate(questions)
@@ -128,7 +128,7 @@ def write_queries(path: str | Path, queries: Sequence[Query]) -> None:
     write_text(path, "".join(lines))
 
 
-def _written(
+def _questions_of(
     graph: CorpusGraph, pairs: list[tuple[int, int]], count: int, model: Any, workers: int, show_progress: bool
 ) -> list[tuple[str, tuple[int, int]]]:
     """Return questions of the language model with their pairs; pairs are tried until `count` of them have one."""
@@ -165,7 +165,7 @@ def _extracted(graph: CorpusGraph, pairs: list[tuple[int, int]]) -> list[tuple[s
         common = [word for word in pool if texts_with[word] > 1]
         best = common if len(common) >= 3 else pool
         best.sort(key=lambda word: (-words[row][word] * np.log(len(graph) / texts_with[word]), word))
-        return listed(best[:3])
+        return join_names(best[:3])
 
     questions = []
     for first, second in pairs:

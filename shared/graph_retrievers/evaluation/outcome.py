@@ -47,14 +47,14 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
 class Returned:
     """The result of a retriever for one query: at most k nodes and their scores, best first.
 
-    `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000). `notes` are the
+    `candidates` are all nodes that its operators found, without the cut to k and without backfill (the first 1000). `notes` are the
     notes of its operators.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...]
-    found: tuple[str, ...]
-    found_scores: tuple[float, ...]
+    candidates: tuple[str, ...]
+    candidate_scores: tuple[float, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -116,8 +116,8 @@ class Evaluation:
                 table[name][query] = query_metrics(result.ids, gold, self.k) | {
                     f"tr@{self.k}": sum(parts) / len(parts),
                     f"miss-tr@{self.k}": sum(part for part in parts if part < 1) / len(parts),
-                    "mtrr": tied_reciprocal_rank(result.found, result.found_scores, relevant),
-                    f"tmhits@{self.k}": tied_hits(result.found, result.found_scores, relevant, self.k),
+                    "mtrr": tied_reciprocal_rank(result.candidates, result.candidate_scores, relevant),
+                    f"tmhits@{self.k}": tied_hits(result.candidates, result.candidate_scores, relevant, self.k),
                 }
         return table
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import listed
+from graph_retrievers.arguments import as_list
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
@@ -297,7 +297,7 @@ class CorpusGraph:
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node], edges: Iterable[EdgeLike] = (), **options: Any) -> CorpusGraph:
         """Return a corpus graph of :class:`Node` objects; `options` are ``include_titles`` and ``device`` of the class."""
-        nodes, names = listed("nodes", nodes, "Node(id, text, ...)"), ("id", "text", "title", "type", "metadata", "origin")
+        nodes, names = as_list("nodes", nodes, "Node(id, text, ...)"), ("id", "text", "title", "type", "metadata", "origin")
         for node in nodes:
             if not isinstance(node, Node):
                 raise InvalidArgumentError(f"Expected a Node, got {shown(node)}; pass Node(id, text, ...).")
@@ -341,7 +341,7 @@ class CorpusGraph:
         texts: dict[int, str] = {}
         metadata: dict[int, dict[str, Any]] = {}
         row_of = self._row_of
-        for number, item in enumerate(listed("edges", edges, "edges")):
+        for number, item in enumerate(as_list("edges", edges, "edges")):
             simple, weight = False, 1.0
             if isinstance(item, tuple) and 2 <= len(item) <= 3 and type(item[0]) is type(item[1]) is type(item[-1]) is str:
                 # To make an edge of it takes several times as long as to look it up.

@@ -38,12 +38,12 @@ _SOURCES = {
     "similar": "NearestNeighbors()",
 }
 NO_EDGES = "there are no edges"
-_TOLD = "missing edges reported"
+_WARNING = "missing edges reported"
 
 
 def _no_edges(tried: Collection[str] = ()) -> str:
     """Return the note on a graph without edges; `tried` names the classes of sources that were asked and found none."""
-    names = ", ".join(_others(tried))
+    names = ", ".join(_other_sources(tried))
     return (
         f"{NO_EDGES}{', as ' + ' and '.join(tried) + ' found none' if tried else ''}, so that walks along edges find little more "
         "than search does; build the index with edges=[...]: pairs of ids or of metadata fields"
@@ -51,7 +51,7 @@ def _no_edges(tried: Collection[str] = ()) -> str:
     )
 
 
-def _others(tried: Collection[str]) -> list[str]:
+def _other_sources(tried: Collection[str]) -> list[str]:
     return [source for source in _SOURCES.values() if source.partition("(")[0] not in tried]
 
 
@@ -212,10 +212,10 @@ def describe(
         stemmed=language[1],
         recall=recall,
     )
-    return advised(description, model, tried)
+    return with_advice(description, model, tried)
 
 
-def advised(description: GraphDescription, model: Any, tried: Collection[str] = ()) -> GraphDescription:
+def with_advice(description: GraphDescription, model: Any, tried: Collection[str] = ()) -> GraphDescription:
     """Return a description with its advice; `model` and `tried` are those of :func:`describe`."""
     return replace(description, advice=tuple(_advice(description, tried, getattr(model, "languages", ()))))
 
@@ -242,13 +242,13 @@ def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """
     if len(graph) < 2:
         return
-    graph.cache.get(_TOLD, lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
+    graph.cache.get(_WARNING, lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
 
 
-def keep_told(before: CorpusGraph, after: CorpusGraph) -> None:
+def keep_warning(before: CorpusGraph, after: CorpusGraph) -> None:
     """Let :func:`tell_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
-    if _TOLD in before.cache:
-        after.cache.get(_TOLD, lambda: None)
+    if _WARNING in before.cache:
+        after.cache.get(_WARNING, lambda: None)
 
 
 def _sentence(note: str) -> str:
@@ -279,7 +279,7 @@ def _advice(facts: GraphDescription, tried: Collection[str], languages: Collecti
         yield _sentence(_no_edges(tried))
     elif 2 * facts.isolated > facts.nodes >= _FEW_NODES:
         share = facts.isolated / facts.nodes
-        names = [source for source in _others(tried) if source not in {_SOURCES.get(relation) for relation in facts.edges}]
+        names = [source for source in _other_sources(tried) if source not in {_SOURCES.get(relation) for relation in facts.edges}]
         yield (
             f"{share:.0%} of the nodes have no edge, so no walk reaches them; add another source of edges: "
             f"{', '.join(names)} or edges of your own."

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import called, meant
+from graph_retrievers.arguments import call_function, suggestion
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
@@ -38,7 +38,7 @@ _MOST = 10_000
 # Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
 _SUGGESTED, _LONGEST = 5, 100
 # Problems remembered for a graph, so that each is reported once.
-_TOLD = 1000
+_MOST_REMEMBERED = 1000
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -69,7 +69,14 @@ _TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "$exists": lambda value, wanted: (value is not None) == bool(wanted),
 }
 # What other languages of filters call the operators.
-_MEANT = {name[1:]: name for name in _TESTS} | {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_OPERATOR_NAMES = {name[1:]: name for name in _TESTS} | {
+    "==": "$eq",
+    "!=": "$ne",
+    ">": "$gt",
+    ">=": "$gte",
+    "<": "$lt",
+    "<=": "$lte",
+}
 _JOINS = {"and": "$and", "or": "$or", "not": "$not"}
 
 
@@ -118,11 +125,13 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         _check_mask(condition, len(graph))
         return condition.to(graph.device)
     if callable(condition):
-        keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
+        keep = [
+            call_function("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))
+        ]
     elif isinstance(condition, Mapping):
         try:
             flat = flat_filter(condition)
-            _check_meant(graph, flat)
+            _check_operators(graph, flat)
             test = _compile(flat, count(1))
             _check_dates(graph, flat)
             if len(graph):
@@ -193,7 +202,7 @@ def _fields(condition: Any) -> Iterator[tuple[Any, Any]]:
             yield key, clause
 
 
-def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+def _check_operators(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for an operator without its ``$``, unless a node has a field of that name."""
     for key, clause in _fields(condition):
         parts = clause if isinstance(clause, (list, tuple)) else [clause]
@@ -213,8 +222,8 @@ def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
 def _unsigned(path: str, clause: Any) -> Iterator[tuple[str, str]]:
     """Yield the path of each key of nested mappings that is called like an operator, with that operator."""
     for key, inside in clause.items() if isinstance(clause, Mapping) else ():
-        if isinstance(key, str) and key.lower() in _MEANT:
-            yield f"{path}.{key}", _MEANT[key.lower()]
+        if isinstance(key, str) and key.lower() in _OPERATOR_NAMES:
+            yield f"{path}.{key}", _OPERATOR_NAMES[key.lower()]
         yield from _unsigned(f"{path}.{key}", inside)
 
 
@@ -239,10 +248,10 @@ def dated_fields(condition: Any) -> dict[str, Any]:
 def _check_dates(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for a date that is compared with a field without dates; warn if some values are not dates."""
     for key, operand in dated_fields(condition).items():
-        if key in _OWN:
+        if key in _NODE_FIELDS:
             raise InvalidArgumentError(f"The filter compares {shown(key)}, which is text, with {shown(operand)}; give a text.")
         # A part of a graph does not know what no node has.
-        already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
+        already: Cache | None = graph.cache.get("filter problems", lambda: Cache(_MOST_REMEMBERED))
         if already is None or (key[:_LONGEST], "dates") in already:
             continue
         values = [
@@ -287,7 +296,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
     kinds_of = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so their number is not bounded.
-    already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
+    already: Cache | None = graph.cache.get("filter problems", lambda: Cache(_MOST_REMEMBERED))
     if already is None:
         # A part of a graph does not know what no node has.
         return
@@ -295,7 +304,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     def kinds(key: str) -> Set[str]:
         return _kinds_at(graph, key) if "." in key else kinds_of.get(key, set())
 
-    conditions = [each for each in needed_fields(condition) if told_key(*each) not in already]
+    conditions = [each for each in needed_fields(condition) if problem_key(*each) not in already]
     for pair, fault in faults(conditions, kinds, kinds_of):
         already.get(pair, partial(logger.warning, "%s", fault))
 
@@ -314,7 +323,7 @@ def needed_fields(condition: Mapping[str, Any], optional: Set[str] = frozenset()
                     yield key, operator, value
 
 
-def told_key(key: str, operator: str, value: Any) -> tuple[str, str]:
+def problem_key(key: str, operator: str, value: Any) -> tuple[str, str]:
     """Return the key of a condition under which a problem is remembered."""
     return key[:_LONGEST], operator
 
@@ -329,25 +338,25 @@ def faults(
     """
     suggest: set[str] = set()
     for key, operator, value in conditions:
-        field_kinds = {"text"} if key in _OWN else kinds(key)
+        field_kinds = {"text"} if key in _NODE_FIELDS else kinds(key)
         if not field_kinds and len(suggest) < _SUGGESTED:
             suggest.add(key)
         fault = _mismatch(key, operator, value, field_kinds) if field_kinds else _unknown(key, fields, key in suggest)
         if fault:
-            yield told_key(key, operator, value), fault
+            yield problem_key(key, operator, value), fault
 
 
 def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
     """Return what to say of a field that no node has."""
     there = ", ".join(islice(fields, 30)) or "none"
-    other = meant(key, fields) if suggest else ""
+    other = suggestion(key, fields) if suggest else ""
     return f"The filter names {shown(key)}, which is not a metadata field of any node.{other} The fields are: {there}."
 
 
-def kinds_asked(operator: str, value: Any) -> Set[str] | None:
+def matching_kinds(operator: str, value: Any) -> Set[str] | None:
     """Return the kinds of values of which some may satisfy a condition; None if values of any kind may, or that is not known.
 
-    >>> sorted(kinds_asked("$contains", "a")), kinds_asked("$gt", 5), kinds_asked("$in", [None, 5])
+    >>> sorted(matching_kinds("$contains", "a")), matching_kinds("$gt", 5), matching_kinds("$in", [None, 5])
     (['list', 'text'], {'number'}, None)
     """
     values = list(value) if operator == "$in" else [value]
@@ -366,7 +375,7 @@ def kinds_asked(operator: str, value: Any) -> Set[str] | None:
 
 def _mismatch(key: str, operator: str, value: Any, field_kinds: Set[str]) -> str:
     """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
-    kinds = kinds_asked(operator, value)
+    kinds = matching_kinds(operator, value)
     if kinds is None or kinds & field_kinds:
         return ""
     hint = "Give a value of that type."
@@ -396,7 +405,7 @@ def _kinds_at(graph: CorpusGraph, path: str) -> set[str]:
         values = (look_up(entry, path) for entry in graph.metadata)
         return {_kind(type(value)) for value in values if value is not MISSING and value is not None}
 
-    cache: Cache = graph.cache.get("kinds at", lambda: Cache(_TOLD))
+    cache: Cache = graph.cache.get("kinds at", lambda: Cache(_MOST_REMEMBERED))
     return cache.get(path, make) if len(path) <= _LONGEST else make()
 
 
@@ -429,7 +438,7 @@ def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
 
 _KINDS = {"text", "number", "list", "mapping"}
 _PLAIN = frozenset([str, int, float, bool, NoneType])
-_OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
+_NODE_FIELDS: dict[str, Callable[[CorpusGraph, int], Any]] = {
     "$id": lambda g, r: g.ids[r],
     "$type": lambda g, r: g.types[r],
     "$title": lambda g, r: g.titles[r],
@@ -466,12 +475,12 @@ def _entry_test(key: str, clause: Any, numbers: Iterator[int]) -> _Test:
     return _field_test(key, clause)
 
 
-def as_kept(value: Any) -> Any:
+def as_metadata(value: Any) -> Any:
     """Return a value as a graph keeps it, a date as an ISO string, say; one that no graph keeps as it is."""
     if isinstance(value, Mapping):
-        return {key: as_kept(item) for key, item in value.items()}
+        return {key: as_metadata(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [as_kept(item) for item in value]
+        return [as_metadata(item) for item in value]
     try:
         result = plain(value, "a filter")
     except InvalidArgumentError:
@@ -485,12 +494,12 @@ def _has_operators(clause: Any) -> bool:
 
 
 def _field_test(key: str, clause: Any) -> _Test:
-    if key.startswith("$") and key not in _OWN:
+    if key.startswith("$") and key not in _NODE_FIELDS:
         raise InvalidArgumentError(
             f"Unknown filter key {shown(key)}; keys are metadata fields, $id, $type, $title, $and, $or or $not."
-            f"{_hint(key, _JOINS | {name[1:]: name for name in _OWN})}"
+            f"{_hint(key, _JOINS | {name[1:]: name for name in _NODE_FIELDS})}"
         )
-    attribute = _OWN.get(key)
+    attribute = _NODE_FIELDS.get(key)
     getter = attribute or (lambda g, r: _field(g.metadata[r], key))
     if not _has_operators(clause):
         test = _value_test("$eq", clause, attribute is None)
@@ -499,14 +508,14 @@ def _field_test(key: str, clause: Any) -> _Test:
         if operator not in _TESTS:
             raise InvalidArgumentError(
                 f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}."
-                f"{_hint(str(operator), _MEANT)}"
+                f"{_hint(str(operator), _OPERATOR_NAMES)}"
             )
         if operator in _ORDERS and isinstance(clause[operator], time):
             raise InvalidArgumentError(
                 f"Filter {operator} on {shown(key)} takes {shown(clause[operator])}, a time without a day, which has no order; "
                 "give a datetime, or a text in the form of the metadata, such as '09:30:00'."
             )
-        operand = as_kept(clause[operator])
+        operand = as_metadata(clause[operator])
         if operator in ("$in", "$nin") and (isinstance(operand, str) or not isinstance(operand, Collection)):
             raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(operand)}.")
     tests = [_value_test(operator, value, attribute is None) for operator, value in clause.items()]
@@ -524,7 +533,7 @@ def _field(metadata: Mapping[str, Any], key: str) -> Any:
 
 def _value_test(operator: str, operand: Any, dated: bool) -> Callable[[Any], bool]:
     """Return an operator with what is wanted as a test of a value; dates are read only where `dated`."""
-    plain_operand, period = as_kept(operand), moment(operand) if dated else None
+    plain_operand, period = as_metadata(operand), moment(operand) if dated else None
     if operator in ("$in", "$nin"):
         among = _dated_among(operand, _among(plain_operand)) if dated else _among(plain_operand)
         return among if operator == "$in" else lambda value: not among(value)

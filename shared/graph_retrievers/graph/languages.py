@@ -129,7 +129,7 @@ def language_name(code: str) -> str:
     return _LANGUAGES[code].name.title()
 
 
-def found_language(texts: Iterable[str]) -> str:
+def main_languages(texts: Iterable[str]) -> str:
     """Return the languages that most texts are written in, one for each script, as codes joined by "+".
 
     Common words of the languages are counted in the first 1,000 characters of 1,000 texts that are spread over the corpus. A text
@@ -138,7 +138,7 @@ def found_language(texts: Iterable[str]) -> str:
     word, the script has the first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of
     the words does not count.
 
-    >>> found_language(["Der Webstuhl ist eine Maschine.", "Die Karten sind aus Pappe."]), found_language(["Ada", "Babbage"])
+    >>> main_languages(["Der Webstuhl ist eine Maschine.", "Die Karten sind aus Pappe."]), main_languages(["Ada", "Babbage"])
     ('de', 'en')
     """
     texts = texts if isinstance(texts, Sequence) else list(texts)

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.graph.languages import found_language, inflected, stem_of
-from graph_retrievers.graph.page_order import named_rows
+from graph_retrievers.graph.languages import inflected, main_languages, stem_of
+from graph_retrievers.graph.page_order import titled_rows
 from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks, normal
 
 # Words, single letters of scripts without spaces between words, and single punctuation marks.
@@ -25,7 +25,7 @@ _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".sp
 NAME_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
 _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 # Texts whose names are kept: many questions lead to the same ones.
-_NAMES_KEPT = 1 << 13
+_MOST_NAMES = 1 << 13
 # Characters of a text that may open with its title, besides those of the title, and words before it.
 _OPENING_READ, _BEFORE = 200, 2
 _HEADING_END = re.compile(r"\n|: ")
@@ -55,7 +55,7 @@ def word_spans(text: str) -> list[tuple[str, int, int]]:
     return [(word[0], word.start(), word.end()) for word in (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).finditer(text)]
 
 
-@lru_cache(_NAMES_KEPT)
+@lru_cache(_MOST_NAMES)
 def capitalized_names(text: str) -> tuple[str, ...]:
     """Return the names in a running text, by their capitals: runs of capitalised words, each once, in order.
 
@@ -126,7 +126,7 @@ def opening_name(title: str, text: str) -> str:
     return ""
 
 
-@lru_cache(_NAMES_KEPT)
+@lru_cache(_MOST_NAMES)
 def name_keys(text: str) -> frozenset[str]:
     """Return the words that determine whether texts share a name: folded, of at least two characters, without particles.
 
@@ -136,12 +136,12 @@ def name_keys(text: str) -> frozenset[str]:
     return frozenset(word for word in name_words(text, fold=True) if len(word) > 1 and word not in _PARTICLES)
 
 
-def named_step(near: str, relation: int) -> str:
+def step_name(near: str, relation: int) -> str:
     """Return the name, in quotation marks, of a step without an edge; "" if its relation is not that of a name in the text.
 
     `near` is the text of the step's first node, and `relation` is from ``Ranking.relations``: -2 minus the number of the name.
 
-    >>> named_step("Kismet starred Ada Holm.", -2)
+    >>> step_name("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'
     """
     names = capitalized_names(near) if relation <= -2 else ()
@@ -281,9 +281,9 @@ class NameTable:
 
     def rows(self, name: str) -> list[int]:
         """Return the rows of the nodes with this name, ascending; none if there is no such name."""
-        return self._meant(name_words(name))
+        return self._rows_of(name_words(name))
 
-    def _meant(self, words: list[str]) -> list[int]:
+    def _rows_of(self, words: list[str]) -> list[int]:
         key = " ".join(word.casefold() for word in words) if self.fold else " ".join(words)
         return self._spelled.get(" ".join(words)) or self._rows.get(key, [])
 
@@ -313,7 +313,7 @@ class NameTable:
                     stem = next((stem for stem in korean_stems(spelling[-1]) if before + stem in self._rows), "")
                     name, spelling = before + stem, [*spelling[:-1], stem]
                 if name in self._rows:
-                    matches.append((" ".join(spelling), self._meant(spelling)))
+                    matches.append((" ".join(spelling), self._rows_of(spelling)))
                     step = length
                     break
             else:
@@ -352,9 +352,9 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     """
 
     def make() -> NameTable:
-        rows = named_rows(graph.titles, graph.metadata, graph.origins)
+        rows = titled_rows(graph.titles, graph.metadata, graph.origins)
         names = [(title if row in rows else "") if title else graph.ids[row] for row, title in enumerate(graph.titles)]
-        return NameTable(names, fold=fold, language=inflected(found_language(graph.texts)))
+        return NameTable(names, fold=fold, language=inflected(main_languages(graph.texts)))
 
     return graph.cache.get(("names", fold), make)
 

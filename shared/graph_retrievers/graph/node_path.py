@@ -60,15 +60,15 @@ class NodePath:
 
     def __str__(self) -> str:
         """Return the path by ids, e.g. ``a -[cites]-> b <-[cites]- c``."""
-        return self._written(self.nodes)
+        return self._text_with(self.nodes)
 
     @property
     def text(self) -> str:
         """The path by titles, or by ids if a node has no title."""
         pairs = zip(self.titles or self.nodes, self.nodes, strict=True)
-        return self._written([title if title.strip() else node for title, node in pairs])
+        return self._text_with([title if title.strip() else node for title, node in pairs])
 
-    def _written(self, names: Sequence[str]) -> str:
+    def _text_with(self, names: Sequence[str]) -> str:
         # A path is a line of the lists that it stands in, whatever its names are.
         text, *rest = (" ".join(name.split()) for name in names)
         relations = (" ".join(relation.split()) for relation in self.relations)
@@ -113,12 +113,12 @@ class NodePath:
 
     def triples(self) -> list[tuple[str, str, str]]:
         """Return source, target and relation of the steps along edges."""
-        steps = [step for step in self._walked() if step[3] is not None]
+        steps = [step for step in self._step_parts() if step[3] is not None]
         return [(near, far, relation) if forward else (far, near, relation) for near, far, relation, forward in steps]
 
     def names(self) -> list[SharedName]:
         """Return the steps without an edge, such as those by a name that two texts share."""
-        return [SharedName(near, far, relation) for near, far, relation, forward in self._walked() if forward is None]
+        return [SharedName(near, far, relation) for near, far, relation, forward in self._step_parts() if forward is None]
 
-    def _walked(self) -> Iterator[tuple[str, str, str, bool | None]]:
+    def _step_parts(self) -> Iterator[tuple[str, str, str, bool | None]]:
         return zip(self.nodes, self.nodes[1:], self.relations, self.forward, strict=False)

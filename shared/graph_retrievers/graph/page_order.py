@@ -52,7 +52,7 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
     return PageOrder(dict(pages), unknown)
 
 
-def named_rows(
+def titled_rows(
     titles: Sequence[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]
 ) -> frozenset[int]:
     """Return the rows of the nodes to which their titles refer: of the chunks of a page with the same title only the first."""

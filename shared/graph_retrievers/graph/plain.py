@@ -118,9 +118,9 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return all(_is_plain(item, depth + 1) for item in items) and (kind is list or all(type(key) is str for key in value))
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
-        return [_listed(part) for part in value] if value.ndim else value[()]
+        return [_as_list(part) for part in value] if value.ndim else value[()]
     try:
         return value.tolist()
     except (RuntimeError, NotImplementedError):
@@ -142,7 +142,7 @@ def _usual(value: Any) -> Any:
     if isinstance(value, np.longdouble):
         return float(value)
     if isinstance(value, (np.ndarray, Tensor, np.generic)):
-        content = _listed(value)
+        content = _as_list(value)
         # Some kinds of numbers, such as complex ones of long double, list themselves.
         return value if type(content) is type(value) else content
     if isinstance(value, (date, time)):

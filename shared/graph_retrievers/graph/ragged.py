@@ -181,10 +181,10 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return (values - low).div_((high - low).masked_fill(level, 1.0)).clamp_(0, 1).masked_fill_(level, 1.0)
 
 
-def sent(parts: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+def send_together(parts: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
     """Return tensors that differ only in their first size on a device, to which they are sent as one.
 
-    >>> [part.tolist() for part in sent([torch.tensor([1, 2]), torch.tensor([3])], torch.device("cpu"))]
+    >>> [part.tolist() for part in send_together([torch.tensor([1, 2]), torch.tensor([3])], torch.device("cpu"))]
     [[1, 2], [3]]
     """
     return parts if device.type == "cpu" else torch.cat(list(parts)).to(device).split([len(part) for part in parts])

@@ -34,7 +34,7 @@ def prize_collecting_steiner_tree(
     >>> prize_collecting_steiner_tree(*ends, np.array([3.0, 0.0, 2.0, 1.0]), np.array([0.5, 0.5, 1.5]))
     (array([0, 1, 2]), array([0, 1]))
     """
-    forest = _grown(sources, targets, prizes, costs)
+    forest = _grow(sources, targets, prizes, costs)
     trees: list[list[tuple[int, int]]] = [[] for _ in range(prizes.size)]
     for edge in forest:
         near, far = int(sources[edge]), int(targets[edge])
@@ -43,7 +43,7 @@ def prize_collecting_steiner_tree(
     return _pruned(trees, prizes, costs)
 
 
-def _grown(sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray) -> list[int]:
+def _grow(sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: np.ndarray) -> list[int]:
     """Return the edges of the forest that growth makes, in the order in which they become tight."""
     label, surplus, active = np.arange(prizes.size), prizes.astype(float), prizes > 0
     slack, edges, forest = costs.astype(float), np.arange(costs.size), list[int]()

@@ -75,7 +75,7 @@ def normal(text: str) -> str:
     """
     if not text.isascii():
         text = _in_form("NFKC", _RAISED.sub("^", _HIDDEN.sub("", text)))
-    return _CUT.sub(_joined, text) if "\n" in text and "-" in text else text
+    return _CUT.sub(_hyphen, text) if "\n" in text and "-" in text else text
 
 
 def composed(text: str) -> str:
@@ -89,7 +89,7 @@ def _in_form(form: Literal["NFC", "NFKC"], text: str) -> str:
     return "".join(part if len(part) == 1 and place % 2 else unicodedata.normalize(form, part) for place, part in enumerate(parts))
 
 
-def _joined(cut: re.Match[str]) -> str:
+def _hyphen(cut: re.Match[str]) -> str:
     after = cut.string[cut.end()]
     # A capital begins a word of its own ("Jean-\nPaul"), whose hyphen stays.
     return "" if after == after.lower() else "-"

@@ -33,7 +33,7 @@ def context_text(
 ) -> str:
     """Return hits of three kinds as text; see :meth:`graph_retrievers.hits.Hits.to_context`."""
     model = optional_language_model(language_model)
-    unscored, rising = _rising([(hit.path, hit.text) for hit in chains] or _walked(hit.path for hit in nodes))
+    unscored, rising = _rising([(hit.path, hit.text) for hit in chains] or _path_texts(hit.path for hit in nodes))
     paths = [_Entry(" ".join(path.split())) for path in (*unscored, *rising)]
     best_first = [*range(len(unscored)), *reversed(range(len(unscored), len(paths)))]
     entries = [_Entry(_entry("", hit.text)) for hit in facts]
@@ -46,8 +46,8 @@ def context_text(
     if max_tokens is None:
         if count_tokens is not None:
             raise InvalidArgumentError("count_tokens counts what max_tokens limits; give both.")
-        return _written(parts)
-    return _written_within(parts, positive("max_tokens", max_tokens), _counter(count_tokens or estimate_tokens))
+        return _joint_text(parts)
+    return _text_within(parts, positive("max_tokens", max_tokens), _counter(count_tokens or estimate_tokens))
 
 
 def _context_lines(hit: Hit, question: str, model: LanguageModel | None) -> list[str]:
@@ -76,7 +76,7 @@ def _entry(name: str, text: str) -> str:
     return f"- {name}: {body}" if name and body else f"- {name or body}"
 
 
-def _walked(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:
+def _path_texts(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:
     """Return the paths of more than one node, with their texts, without those that begin a longer one."""
     distinct = {path.nodes: path for path in paths if len(path.nodes) > 1}
     beginnings = {nodes[:n] for nodes in distinct for n in range(2, len(nodes))}
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
     order: Sequence[int]
 
 
-def _written(parts: Sequence[_Part], places: Collection[tuple[int, int]] | None = None) -> str:
+def _joint_text(parts: Sequence[_Part], places: Collection[tuple[int, int]] | None = None) -> str:
     """Return parts as one text, with the entries at all places, or at the places (part, entry) in `places`."""
     sections = [
         (part.heading, [entry.text for row, entry in enumerate(part.entries) if places is None or (place, row) in places])
@@ -118,17 +118,17 @@ def _written(parts: Sequence[_Part], places: Collection[tuple[int, int]] | None 
     return "\n\n".join("\n".join([heading, *lines]) for heading, lines in sections if lines)
 
 
-def _written_within(parts: Sequence[_Part], most: int, count: Callable[[str], int]) -> str:
+def _text_within(parts: Sequence[_Part], most: int, count: Callable[[str], int]) -> str:
     """Return parts as one text of at most so many tokens, with the entries that fit and a line that says what is left out."""
     total = sum(len(part.entries) for part in parts)
     # Nothing follows the last entry.
     places = _fitting(parts, most + count("\n\n"), count)
-    if len(places) == total and count(_written(parts)) <= most:
-        return _written(parts)
+    if len(places) == total and count(_joint_text(parts)) <= most:
+        return _joint_text(parts)
     # The line of a part of them is not longer than that of all.
-    places = _fitting(parts, most - count(f"\n\n{_left_out(parts, [])}"), count)
+    places = _fitting(parts, most - count(f"\n\n{_omission_line(parts, [])}"), count)
     while True:
-        text = "\n\n".join(filter(None, [_written(parts, places), _left_out(parts, places)]))
+        text = "\n\n".join(filter(None, [_joint_text(parts, places), _omission_line(parts, places)]))
         # The tokens of a text are not always those of its lines.
         if not places or count(text) <= most:
             return text
@@ -150,7 +150,7 @@ def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> 
     return places
 
 
-def _left_out(parts: Sequence[_Part], places: Collection[tuple[int, int]]) -> str:
+def _omission_line(parts: Sequence[_Part], places: Collection[tuple[int, int]]) -> str:
     """Return the line that says how many entries of each part are left out; "" for none."""
     counts = [(len(part.entries) - sum(at == place for at, _ in places), part.noun) for place, part in enumerate(parts)]
     phrases = [f"{number:,} further {noun}{'s' * (number > 1)}" for number, noun in counts if number]

@@ -16,7 +16,7 @@ from graph_retrievers.hits.hit import Hit
 __all__ = ["Hits"]
 
 _Triple = tuple[str, str, str]
-_Told = tuple[Mapping[str, Node], Mapping[_Triple, Edge]]
+_Mentions = tuple[Mapping[str, Node], Mapping[_Triple, Edge]]
 
 
 class Hits(Sequence[Hit]):
@@ -70,7 +70,7 @@ class Hits(Sequence[Hit]):
         cls,
         hits: Callable[[], tuple[Hit, ...]],
         notes: Sequence[str],
-        mentions: Callable[[tuple[Hit, ...]], _Told],
+        mentions: Callable[[tuple[Hit, ...]], _Mentions],
         trace: Trace | None,
     ) -> Self:
         """Return hits that are made when they are first read.
@@ -81,13 +81,15 @@ class Hits(Sequence[Hit]):
         result._set(entries, tuple(notes), Later(lambda: mentions(entries.value)), trace)
         return result
 
-    def _set(self, entries: Later[tuple[Hit, ...]], notes: tuple[str, ...], mentions: Later[_Told], trace: Trace | None) -> None:
-        self._made, self._notes, self._told, self._trace = entries, notes, mentions, Trace() if trace is None else trace
+    def _set(
+        self, entries: Later[tuple[Hit, ...]], notes: tuple[str, ...], mentions: Later[_Mentions], trace: Trace | None
+    ) -> None:
+        self._entries, self._notes, self._mentions, self._trace = entries, notes, mentions, Trace() if trace is None else trace
 
     @property
     def hits(self) -> tuple[Hit, ...]:
         """The hits, best first."""
-        return self._made.value
+        return self._entries.value
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -133,7 +135,7 @@ class Hits(Sequence[Hit]):
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
         entries, part = tuple(hits), Hits.__new__(Hits)
-        part._set(Later(lambda: entries), self._notes, self._told, self._trace)
+        part._set(Later(lambda: entries), self._notes, self._mentions, self._trace)
         return part
 
     @property
@@ -219,7 +221,7 @@ class Hits(Sequence[Hit]):
 
         Steps without an edge, such as those by a name that two texts share, are its ``names``.
         """
-        mentioned, graph_edges = self._told.value
+        mentioned, graph_edges = self._mentions.value
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
             nodes.setdefault(node, mentioned.get(node, Node(node, "")))

@@ -20,7 +20,7 @@ from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import path_title
-from graph_retrievers.graph.names import named_step
+from graph_retrievers.graph.names import step_name
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.subgraph import Subgraph
@@ -80,10 +80,10 @@ def to_hits(
         For a step of a path that neither an edge nor a name joins.
     """
     paths = _Paths(graph, mask)
-    maker = _Made(paths, plain, reason, similarities or Later(dict))
+    maker = _HitMaker(paths, plain, reason, similarities or Later(dict))
     relations = None if all(part.relations is None for part in lists) else [part.steps() for part in lists]
     trails = paths.steps([part.trails for part in lists], relations, lambda b, n: _operator(lists[b], n), "trail")
-    chains = [None if part.chains is None else paths.shown_chains(part.chains) for part in lists]
+    chains = [None if part.chains is None else paths.visible_chains(part.chains) for part in lists]
     chain_steps: Sequence[_Steps | None] = [None] * len(lists)
     if any(chains):
         tables = [np.zeros((0, 1), np.int64) if part is None else part.nodes for part in chains]
@@ -93,7 +93,7 @@ def to_hits(
         if part.chains is not None:
             part = replace(part, chains=chains[b])
         hits = partial(maker.hits, b, part, trails[b], chain_steps[b])
-        results.append(Hits.later(hits, notes[b] if notes else (), paths.told, trace))
+        results.append(Hits.later(hits, notes[b] if notes else (), paths.mentions, trace))
     return results
 
 
@@ -102,12 +102,12 @@ def _operator(candidates: Candidates, place: int) -> str:
     return candidates.operators[candidates.origins[place]]
 
 
-def named_rows(candidates: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def result_rows(candidates: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the rows of the nodes, of those on chains and of the ends of facts, each once: int64, shape [n].
 
     `ends` maps the rows of M edges to those of their two nodes, shape [M, 2].
 
-    >>> named_rows(Candidates.seeds(np.array([4, 2]), np.zeros(2), "Mine"), lambda edges: edges)
+    >>> result_rows(Candidates.seeds(np.array([4, 2]), np.zeros(2), "Mine"), lambda edges: edges)
     array([4, 2])
     """
     if candidates.chains is None and candidates.facts is None:
@@ -124,14 +124,14 @@ class _Paths:
     """Paths through nodes given by row; titles only of nodes that may be shown."""
 
     def __init__(self, graph: CorpusGraph, mask: np.ndarray | None) -> None:
-        self.graph, self.shown = graph, mask
+        self.graph, self.mask = graph, mask
         # The nodes of longer paths, and the rows of their steps.
         self._rows: dict[_Triple, int] = {}
         self._nodes: dict[str, Node] = {}
         self._seeds: dict[int, NodePath] = {}
 
     def may_show(self, row: int) -> bool:
-        return self.shown is None or bool(self.shown[row])
+        return self.mask is None or bool(self.mask[row])
 
     def title(self, row: int) -> str:
         """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
@@ -144,7 +144,7 @@ class _Paths:
             self._seeds[row] = NodePath((self.graph.ids[row],), titles=(self.title(row),))
         return self._seeds[row]
 
-    def told(self, hits: Sequence[Hit]) -> tuple[dict[str, Node], dict[_Triple, Edge]]:
+    def mentions(self, hits: Sequence[Hit]) -> tuple[dict[str, Node], dict[_Triple, Edge]]:
         """Return the nodes on the paths of hits that may be shown, by id, and the edges there, by their ends and relation."""
         # The path of a seed is the hit itself.
         longer = [hit.path for hit in hits if len(hit.path.nodes) > 1]
@@ -194,7 +194,7 @@ class _Paths:
             rows, forward = torch.stack([edges[0], edges[1].long()]).cpu().numpy()
             codes = steps[2] if rest else np.full(len(rows), -1)
             for place in np.flatnonzero(rows < 0).tolist():
-                if not named_step(self.graph.texts[steps[0, place]], int(codes[place])):
+                if not step_name(self.graph.texts[steps[0, place]], int(codes[place])):
                     line = int(np.nonzero(mask)[0][place])
                     b = bisect(ends, line) - 1
                     raise self._no_step(owner(b, line - ends[b]), what, *steps[:2, place].tolist())
@@ -216,21 +216,21 @@ class _Paths:
         graph, (names, ahead, texts) = self.graph, (list[str](), list[bool | None](), list[str]())
         ids = [graph.ids[row] for row in nodes]
         for n, (row, along, code) in enumerate(steps):
-            visible = self.shown is None or bool(self.shown[nodes[n]] and self.shown[nodes[n + 1]])
+            visible = self.mask is None or bool(self.mask[nodes[n]] and self.mask[nodes[n + 1]])
             if row >= 0:
                 name = graph.relation_names[code]
                 if visible:
                     self._rows[(ids[n], ids[n + 1], name) if along else (ids[n + 1], ids[n], name)] = row
             else:
-                name = named_step(graph.texts[nodes[n]], code) if visible else ""
+                name = step_name(graph.texts[nodes[n]], code) if visible else ""
             names.append(name)
             ahead.append(along if row >= 0 else None)
             texts.append(graph.edge_texts[row] if visible and row >= 0 and graph.edge_texts else "")
         return NodePath(tuple(ids), tuple(names), tuple(ahead), tuple(map(self.title, nodes)), tuple(texts))
 
-    def shown_chains(self, chains: Chains) -> Chains:
+    def visible_chains(self, chains: Chains) -> Chains:
         """Return the chains whose nodes may all be shown."""
-        return chains if self.shown is None else chains.taken(((chains.nodes < 0) | self.shown[chains.nodes]).all(1))
+        return chains if self.mask is None else chains.taken(((chains.nodes < 0) | self.mask[chains.nodes]).all(1))
 
 
 class _Steps(NamedTuple):
@@ -243,7 +243,7 @@ class _Steps(NamedTuple):
     forward: np.ndarray
     relations: np.ndarray
 
-    def listed(self) -> Iterator[list[tuple[int, bool, int]]]:
+    def by_path(self) -> Iterator[list[tuple[int, bool, int]]]:
         """Yield the edge, the direction and the relation of each step, path by path."""
         return (list(zip(*path, strict=True)) for path in zip(*(part.tolist() for part in self), strict=True))
 
@@ -253,13 +253,13 @@ def _stacked(tables: Sequence[np.ndarray], width: int) -> np.ndarray:
     return np.concatenate([wider(table, width) for table in tables]) if tables else np.zeros((0, width), np.int64)
 
 
-class _Made:
+class _HitMaker:
     """Makes the hits of a question."""
 
     def __init__(
         self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Later[Similarities]
     ) -> None:
-        self.paths, self.plain, self.reason, self.alike = paths, plain, reason, similarities
+        self.paths, self.plain, self.reason, self.similarities = paths, plain, reason, similarities
 
     def hits(self, b: int, candidates: Candidates, trails: _Steps, chain_steps: _Steps | None) -> tuple[Hit, ...]:
         """Return the nodes, chains and facts found for the question with the number b, whose paths have these steps."""
@@ -270,9 +270,9 @@ class _Made:
     def _nodes(self, b: int, candidates: Candidates, trails: _Steps) -> Iterator[Hit]:
         graph, similarities, ranks, context = (
             self.paths.graph,
-            self.alike.value,
-            candidates.beside.get("ranks"),
-            candidates.beside.get("context"),
+            self.similarities.value,
+            candidates.columns.get("ranks"),
+            candidates.columns.get("context"),
         )
         columns = (
             candidates.nodes.tolist(),
@@ -302,13 +302,13 @@ class _Made:
     def _paths(self, candidates: Candidates, trails: _Steps) -> Iterator[NodePath]:
         """Yield the path to each candidate."""
         last, begins = candidates.trails.shape[1] - 1, np.count_nonzero(candidates.trails < 0, axis=1).tolist()
-        scores = candidates.beside.get("trail_scores")
-        for place, (trail, steps, first) in enumerate(zip(candidates.trails.tolist(), trails.listed(), begins, strict=True)):
+        scores = candidates.columns.get("trail_scores")
+        for place, (trail, steps, first) in enumerate(zip(candidates.trails.tolist(), trails.by_path(), begins, strict=True)):
             path = self.paths.seed(trail[last]) if first == last else self.paths.path(trail[first:], steps[first:])
             yield path if scores is None else _scored(path, float(scores[place]))
 
     def _chains(self, b: int, chains: Chains, chain_steps: _Steps) -> Iterator[Hit]:
-        for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), chain_steps.listed(), strict=True):
+        for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), chain_steps.by_path(), strict=True):
             rows = [row for row in nodes if row >= 0]
             path = self.paths.path(rows, steps[: len(rows) - 1])
             scored_path, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
@@ -329,7 +329,7 @@ class _Made:
                 yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near)
 
     def _largest(self, b: int, nodes: Iterable[int]) -> float | None:
-        similarities = self.alike.value
+        similarities = self.similarities.value
         return max((value for node in nodes if (value := similarities.get((b, node))) is not None), default=None)
 
 

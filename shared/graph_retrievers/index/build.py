@@ -74,7 +74,7 @@ def build(
     # The caller may go on writing to a tensor.
     vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors if with_vectors else None
     if vectors is None and with_vectors:
-        vectors = _brought(graph, documents or nodes, None if model is None else embed)
+        vectors = _given_vectors(graph, documents or nodes, None if model is None else embed)
     sources = [EdgeSource(None, graph.num_edges)]
     if edges is not None:
         if vectors is None and needs_vectors(edges):
@@ -128,7 +128,7 @@ def word_options(bm25: Any) -> dict[str, Any]:
     return {}
 
 
-def _brought(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
+def _given_vectors(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
     """Return the documents' own vectors, and embed the others; None if no document has one."""
     if all(getattr(document, "embedding", None) is None for document in documents):
         return None

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import listed, strings
+from graph_retrievers.arguments import as_list, strings
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec
@@ -31,14 +31,14 @@ __all__ = ["change"]
 class _Changed(NamedTuple):
     """A graph with changed nodes, still without edges.
 
-    `place`, shape [N], is the new row of each current row, -1 for deleted ones; `kept`, shape [N'], the current row with the
+    `place`, shape [N], is the new row of each current row, -1 for deleted ones; `old_rows`, shape [N'], the current row with the
     content of each new row, -1 if the content is new; `rows`, shape [n], the new rows of the documents that were given, in their
     order.
     """
 
     graph: CorpusGraph
     place: np.ndarray
-    kept: np.ndarray
+    old_rows: np.ndarray
     rows: np.ndarray
 
 
@@ -56,7 +56,7 @@ def change(
     strict: bool,
 ) -> Built:
     """Return the parts of an index after a change; see :meth:`graph_retrievers.index.GraphIndex.with_changes`."""
-    new, other = listed("add", add, "documents"), listed("upsert", upsert, "documents")
+    new, other = as_list("add", add, "documents"), as_list("upsert", upsert, "documents")
     nodes = _change_nodes(before.graph, new, other, delete, delete_sources, strict)
     check_not_empty(nodes.graph)
     brought = dict(zip(nodes.rows.tolist(), _own_vectors([*new, *other], vectors), strict=True))
@@ -69,13 +69,13 @@ def change(
     over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
     for name, signal in before.signals.items():
         over[signal.covers][name] = signal
-    signals = _followed(over["nodes"], _Contents(nodes.graph), nodes.kept, embed, brought)
+    signals = _updated_signals(over["nodes"], _Contents(nodes.graph), nodes.old_rows, embed, brought)
     sources = _change_edges(before, nodes, add_edges, delete_edges, getattr(signals.get("dense"), "vectors", None))
     if over["edges"]:
         place = {text: row for row, text in enumerate(before.graph.edge_contents())}
         contents = nodes.graph.edge_contents()
         old_rows = np.array([place.get(text, -1) for text in contents], np.int64)
-        signals |= _followed(over["edges"], contents, old_rows, embed, {})
+        signals |= _updated_signals(over["edges"], contents, old_rows, embed, {})
     return Built(nodes.graph, {name: signals[name] for name in before.signals}, before.embedding, sources)
 
 
@@ -109,7 +109,7 @@ def _change_nodes(
     result, place, rows = _replaced(graph, gone, new)
     old_rows = np.full(len(result), -1, np.int64)
     old_rows[place[place >= 0]] = np.flatnonzero(place >= 0)
-    old_rows[rows] = _kept_rows(graph, result, rows.tolist(), old_rows[rows].tolist())
+    old_rows[rows] = _rows_before(graph, result, rows.tolist(), old_rows[rows].tolist())
     return _Changed(result, place, old_rows, rows)
 
 
@@ -152,7 +152,7 @@ def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) ->
     return graph.with_columns(columns), place, rows
 
 
-def _kept_rows(graph: CorpusGraph, new_graph: CorpusGraph, rows: Sequence[int], first: Sequence[int]) -> list[int]:
+def _rows_before(graph: CorpusGraph, new_graph: CorpusGraph, rows: Sequence[int], first: Sequence[int]) -> list[int]:
     """Return a row of `graph` with the same content for some rows of a changed graph, -1 for a row without one.
 
     `first` are the rows to look at first, -1 for none. Titles count only where signals read them.
@@ -193,7 +193,7 @@ class _Contents(Sequence[str]):
         return self._graph.content(range(len(self))[row])
 
 
-def _followed(
+def _updated_signals(
     signals: Mapping[str, Signal],
     contents: Sequence[str],
     old_rows: np.ndarray,
@@ -264,7 +264,7 @@ def _change_edges(
 
 def _matching(graph: CorpusGraph, mask: np.ndarray, edges: Iterable[EdgeLike]) -> set[int]:
     """Return the rows of `mask`, which were given one by one, that edges name: (source, target) means any relation."""
-    items = listed("delete_edges", edges, "edges")
+    items = as_list("delete_edges", edges, "edges")
     if not items:
         return set()
     full_edges = [Edge.of(edge) for edge in items]

@@ -25,7 +25,7 @@ _LOCK = ".lock"
 _WORKSHOP = re.compile(r"\.index-[0-9a-f]{32}\.tmp")
 
 
-def own_name(name: str) -> bool:
+def is_index_file(name: str) -> bool:
     """Return whether a file with this name may belong to an index, apart from the manifests."""
     return name == _LOCK or bool(_CONTENT.fullmatch(name) or _WORKSHOP.fullmatch(name))
 
@@ -40,7 +40,7 @@ def locked(folder: Path) -> Iterator[None]:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     with ExitStack() as stack:
         try:
-            while not _same(folder, _acquired(folder, stack)):
+            while not _is_same_folder(folder, _acquire(folder, stack)):
                 # A writer that failed has removed the folder that it had created.
                 stack.close()
             for path in missing:
@@ -60,7 +60,7 @@ def locked(folder: Path) -> Iterator[None]:
                     path.rmdir()
 
 
-def _acquired(folder: Path, stack: ExitStack) -> int:
+def _acquire(folder: Path, stack: ExitStack) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
@@ -78,7 +78,7 @@ def _acquired(folder: Path, stack: ExitStack) -> int:
     return handle
 
 
-def _same(folder: Path, handle: int) -> bool:
+def _is_same_folder(folder: Path, handle: int) -> bool:
     if handle < 0:
         return True
     try:

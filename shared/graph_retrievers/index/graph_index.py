@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, check_pickle, keywords_of, listed
+from graph_retrievers.arguments import as_list, check_keywords, check_pickle, keywords_of
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.documents import text_nodes, to_nodes
 from graph_retrievers.construction.edges import default_edges, edge_items
@@ -26,9 +26,9 @@ from graph_retrievers.errors import (
     shown,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
-from graph_retrievers.graph.description import describe, keep_told, tell_no_edges
+from graph_retrievers.graph.description import describe, keep_warning, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
-from graph_retrievers.graph.languages import found_language
+from graph_retrievers.graph.languages import main_languages
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import build
 from graph_retrievers.index.change import change
@@ -214,7 +214,7 @@ class GraphIndex(Corpus):
         embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
-        nodes, options = listed("nodes", nodes, "Node(id, text, ...)"), dict[str, Any](signals)
+        nodes, options = as_list("nodes", nodes, "Node(id, text, ...)"), dict[str, Any](signals)
         relevance = options.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
         return cls._of(build(graph, nodes, **options), relevance)
@@ -326,7 +326,7 @@ class GraphIndex(Corpus):
         if not index.graph.has_edges:
             # If none are requested, a retriever that needs some reports it.
             if explicit:
-                tell_no_edges(index.graph, index._tried())
+                tell_no_edges(index.graph, index._spec_names())
         elif advice := index._description().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
@@ -464,11 +464,11 @@ class GraphIndex(Corpus):
         recall = getattr(self.signals.get("dense"), "recall", None)
         words = self.signals.get("bm25")
         # Whether a model reads the texts is to be told without BM25 too.
-        codes = found_language(self.graph.contents()) if words is None and model is not None else ""
+        codes = main_languages(self.graph.contents()) if words is None and model is not None else ""
         language = getattr(words, "language", codes), getattr(words, "stem", "")
-        return describe(self.graph, tokens, tuple(self.signals), label, self._tried(), recall, language, model)
+        return describe(self.graph, tokens, tuple(self.signals), label, self._spec_names(), recall, language, model)
 
-    def _tried(self) -> list[str]:
+    def _spec_names(self) -> list[str]:
         """Return the class names of the specifications that were applied."""
         return list(dict.fromkeys(type(source.spec).__name__ for source in self.edge_sources if source.spec is not None))
 
@@ -591,7 +591,7 @@ class GraphIndex(Corpus):
         """
         options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
         result = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, strict=strict, **options)
-        keep_told(self.graph, result.graph)
+        keep_warning(self.graph, result.graph)
         return GraphIndex._of(result, self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:

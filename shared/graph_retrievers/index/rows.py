@@ -53,12 +53,12 @@ def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], ke
     numbers = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
     number = np.zeros(len(names), np.int32)
     number[numbers] = np.arange(len(numbers))
-    texts = _joined([part.texts for part in parts], parts, "")
-    metadata = _joined([part.metadata for part in parts], parts, {})
+    texts = _column([part.texts for part in parts], parts, "")
+    metadata = _column([part.metadata for part in parts], parts, {})
     graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in numbers], keys)
 
 
-def _joined(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
+def _column(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
     """Return the entries of all rows; an empty list, as in a graph built afresh, if none has content."""
     if not any(map(any, lists)):
         return []

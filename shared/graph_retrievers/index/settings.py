@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.construction.contextual import ContextualCitations
-from graph_retrievers.construction.edges import Called, specifications
+from graph_retrievers.construction.edges import FunctionEdges, specifications
 from graph_retrievers.construction.fields import Metadata
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.relationships import Relationships
-from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec, FoundEdges
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec, SpecEdges
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.signals.bm25 import BM25
@@ -151,7 +151,7 @@ def _plain(spec: EdgeSpec) -> dict[str, Any]:
 
 
 def _name(spec: EdgeSpec) -> str:
-    if isinstance(spec, Called):
+    if isinstance(spec, FunctionEdges):
         return str(getattr(spec.function, "__qualname__", type(spec.function).__qualname__))
     return spec.name if isinstance(spec, _Unknown) else type(spec).__name__
 
@@ -162,7 +162,7 @@ class _Unknown(EdgeSpec):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def find(self, corpus: CorpusNodes) -> FoundEdges:
+    def find(self, corpus: CorpusNodes) -> SpecEdges:
         raise InvalidArgumentError(
             f"Edges of this index were found by {self.name!r}, which is not part of this package, so that they cannot follow a "
             "change; pass it as edges= when the index is loaded."

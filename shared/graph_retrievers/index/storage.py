@@ -35,7 +35,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Rows
 from graph_retrievers.graph.plain import check_text, plain
-from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
+from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, is_index_file, locked, publish, sweep, sync, workshop
 
 __all__ = ["write_index"]
 
@@ -61,7 +61,7 @@ _TABLES = {
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
 _T = TypeVar("_T")
 # What reading contents of an unexpected form raises.
-_WRONG = (ValueError, LookupError, TypeError, AttributeError)
+_CONTENT_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
 class Saved(NamedTuple):
@@ -98,7 +98,7 @@ def publish_index(
     check_target(folder)
     _check_writable(graph, settings)
     # First, since what dead processes have left may fill the disk.
-    sweep(folder, _named(folder))
+    sweep(folder, _named_files(folder))
     try:
         with workshop(folder) as draft_folder:
             rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
@@ -122,7 +122,7 @@ def publish_index(
             sync(draft_folder / MANIFEST)
             publish(draft_folder, folder, [entry["name"] for entry in files.values()], previous)
     finally:
-        sweep(folder, _named(folder))
+        sweep(folder, _named_files(folder))
     return manifest
 
 
@@ -152,12 +152,12 @@ def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None
     truncated or changed; IndexVersionError if another version of the format wrote the index. The tensors of the signals are on
     the CPU.
     """
-    return _attempted(folder, lambda root, raw: _read(root, raw, device), held)
+    return _read_newest(folder, lambda root, raw: _load(root, raw, device), held)
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the settings of a saved index without reading the rest; errors as for :func:`read_saved`."""
-    return _attempted(folder, lambda root, raw: _read_settings(_checked(root, _body(root, raw), "settings")))
+    return _read_newest(folder, lambda root, raw: _read_settings(_checked_path(root, _body(root, raw), "settings")))
 
 
 def current_manifest(folder: Path) -> bytes:
@@ -175,7 +175,7 @@ def current_manifest(folder: Path) -> bytes:
         ) from error
 
 
-def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T], held: bool = False) -> _T:
+def _read_newest(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T], held: bool = False) -> _T:
     """Return what `read` makes of the newest generation that is whole."""
     root = as_path("folder", folder)
     try:
@@ -199,9 +199,9 @@ def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T]
             return result
 
 
-def _read(root: Path, raw: bytes, device: str | torch.device | None) -> Saved:
+def _load(root: Path, raw: bytes, device: str | torch.device | None) -> Saved:
     manifest = _body(root, raw)
-    paths = {kind: _checked(root, manifest, kind) for kind in _SUFFIXES}
+    paths = {kind: _checked_path(root, manifest, kind) for kind in _SUFFIXES}
     with _reading(paths["tensors"]):
         tensors = load_file(paths["tensors"])
         rows = [tensors.pop(f"graph.{name}") for name in _ROWS]
@@ -254,7 +254,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
                 f"{target / name} is of format version {shown(version)}; this package writes version {FORMAT_VERSION}, and does "
                 "not replace a newer index or one of an unknown version. Upgrade graph-retrievers, or name another folder."
             )
-    new = not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir()))
+    new = not target.exists() or (target.is_dir() and all(is_index_file(path.name) for path in target.iterdir()))
     if not new and not ours:
         raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
 
@@ -268,7 +268,7 @@ def _loose(manifest: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _named(folder: Path) -> dict[str, list[str] | None]:
+def _named_files(folder: Path) -> dict[str, list[str] | None]:
     """Return the files that each manifest of a folder names; None for one that cannot be read."""
     files: dict[str, list[str] | None] = {}
     for name in (MANIFEST, PREVIOUS):
@@ -360,7 +360,7 @@ def _body(root: Path, raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _checked(root: Path, manifest: Mapping[str, Any], kind: str) -> Path:
+def _checked_path(root: Path, manifest: Mapping[str, Any], kind: str) -> Path:
     """Return the path of a file of the index, its size and checksum compared with the manifest."""
     with _reading(root / MANIFEST):
         entry = manifest["files"][kind]
@@ -386,7 +386,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except DeviceError:
         raise
-    except (SafetensorError, sqlite3.Error, OSError, RuntimeError, ArithmeticError, *_WRONG) as error:
+    except (SafetensorError, sqlite3.Error, OSError, RuntimeError, ArithmeticError, *_CONTENT_ERRORS) as error:
         raise _corrupt(path, f"cannot be read ({error})") from error
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Unpack
 
-from graph_retrievers.arguments import as_path, check_keywords, keywords_of, listed, strings
+from graph_retrievers.arguments import as_list, as_path, check_keywords, keywords_of, strings
 from graph_retrievers.construction.edges import specifications
 from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
@@ -165,7 +165,7 @@ class IndexStore:
         All documents may be deleted. If the folder cannot be written, IndexWriteError is raised, and the store is unchanged.
         """
         lists = {"add": add, "upsert": upsert, "add_edges": add_edges, "delete_edges": delete_edges}
-        changes: dict[str, Any] = {name: listed(name, values) for name, values in lists.items()}
+        changes: dict[str, Any] = {name: as_list(name, values) for name, values in lists.items()}
         changes |= {"delete": strings("delete", delete), "delete_sources": strings("delete_sources", delete_sources)}
         if any(changes.values()):
             changes |= {"vectors": vectors, "strict": strict}

@@ -43,13 +43,13 @@ class History:
             raise TypeError(f"the best epoch is {self.best_epoch!r} of {len(self.losses)}")
 
     @property
-    def kept(self) -> dict[str, float]:
+    def best_measures(self) -> dict[str, float]:
         """The measures after the epoch whose state was kept, by name."""
         return {name: values[self.best_epoch - 1] for name, values in self.measures.items()}
 
     def summary(self) -> dict[str, Any]:
         """Return what was kept and when, for JSON: score and measures on held-out data, its epoch, and the number of epochs."""
-        measures = {f"{name}_on_dev": value for name, value in self.kept.items()}
+        measures = {f"{name}_on_dev": value for name, value in self.best_measures.items()}
         return {"quality_on_dev": self.best_score, **measures, "epoch": self.best_epoch, "epochs": len(self.losses)}
 
     def to_dict(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
             if name not in kwargs:
                 raise InvalidArgumentError(f"The tool {method.__name__} needs {name!r}; it takes {', '.join(kinds)}.")
         for name, value in kwargs.items():
-            kwargs[name] = _meant(value, kinds[name])
+            kwargs[name] = _convert(value, kinds[name])
         return function(*args, **kwargs)
 
     # Frameworks show it to the model as it stands.
@@ -70,7 +70,7 @@ def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
     return call
 
 
-def _meant(value: Any, kind: Any) -> Any:
+def _convert(value: Any, kind: Any) -> Any:
     """Return a number or a list that a language model wrote as text, or a number written as 5.0; any other value unchanged."""
     types: Any = {int: (int, float), list[str]: list}.get(kind)
     if isinstance(value, str) and types:

@@ -77,7 +77,7 @@ def check_same_model(index: GraphIndex | None, embedding: Any) -> None:
         )
 
 
-def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
+def index_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
     """Return the index's vectors of nodes, None for nodes that it does not contain with the same id, title and (shown) text."""
     table = None if index is None else getattr(index.dense, "vectors", None)
     if index is None or not isinstance(table, Tensor):
@@ -92,12 +92,12 @@ def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tenso
 
 
 def excerpt_vectors(nodes: Sequence[Node], index: GraphIndex | None, embed: Callable[[list[int]], Iterable[Any]]) -> Tensor:
-    """Return the vectors of nodes, shape [n, d]: those of :func:`known_vectors`, and what `embed` returns for the places of others.
+    """Return the vectors of nodes, shape [n, d]: those of :func:`index_vectors`, and what `embed` returns for the places of others.
 
     >>> excerpt_vectors([Node("a", "A loom.")], None, lambda places: torch.ones(len(places), 2))
     tensor([[1., 1.]])
     """
-    vectors = known_vectors(nodes, index)
+    vectors = index_vectors(nodes, index)
     bare = [place for place, vector in enumerate(vectors) if vector is None]
     model_vectors = iter(embed(bare) if bare else ())
     return torch.stack([next(model_vectors) if vector is None else vector for vector in vectors])

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Later, Same
+from graph_retrievers.cache import Identity, Later
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
@@ -23,7 +23,7 @@ from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.search.batch import compared_vectors
 from graph_retrievers.search.memory import MemoryBackend, ranked
@@ -91,7 +91,7 @@ class MemoryRetriever(Retriever):
 
         Notes on the search, and counts of visited nodes, are then in the questions.
         """
-        return self._run(questions, self.found)
+        return self._run(questions, self.find)
 
     def hits(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[Hits]:
         """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
@@ -126,25 +126,25 @@ class MemoryRetriever(Retriever):
         """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
         if not self._compares(questions):
             return Later(dict)
-        queries, rows = questions[0].queries, self._named(questions, lists)
+        queries, rows = questions[0].queries, self._result_rows(questions, lists)
         _ = queries.vectors
         return Later(partial(queries.afresh().similarities, rows))
 
-    def _searched(self, question: Question) -> Algorithm[Candidates]:
-        return (yield from self.answer(question, (yield from self.found(question))))
+    def _search_question(self, question: Question) -> Algorithm[Candidates]:
+        return (yield from self.answer(question, (yield from self.find(question))))
 
     def _narrowed(self, queries: Queries) -> Queries:
         graph, types = self.index.graph, self.types
         if self._composition.blank is not None:
             queries = queries.without(self._composition.blank)
         if types is None:
-            names = self._composition.names and self._left_out(queries.filtered)
+            names = self._composition.names and self._excluded_types(queries.filtered)
             if not names:
                 return queries
             types = tuple(kind for kind in graph.type_names if kind not in names)
         return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
 
-    def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
+    def _excluded_types(self, filtered: Tensor | None) -> tuple[str, ...]:
         """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
         names = self._composition.names
         if self.types is not None and set(names) & set(self.types):
@@ -163,15 +163,15 @@ class MemoryRetriever(Retriever):
         with self._time_limited():
             # A record has the steps of only one call.
             if self._shared_calls is None or RECORD.get() is not None:
-                return self._answered(call)
+                return self._search_hits(call)
             call = self._with_vectors(call)
             # Another function knows the vectors of its own queries only.
             alone = callable(call.vectors)
             # What an answer depends on, besides the call.
-            key = (Same(self.index), self.backfill, self.per_source, self.source_field, self.types)
-            return self._answered(call) if alone else self._shared_calls(call, self._answered, key)
+            key = (Identity(self.index), self.backfill, self.per_source, self.source_field, self.types)
+            return self._search_hits(call) if alone else self._shared_calls(call, self._search_hits, key)
 
-    def _answered(self, call: Call) -> list[Hits]:
+    def _search_hits(self, call: Call) -> list[Hits]:
         if self._composition.skips_names:
             call = self._without_names(call)
         if "scope" in call.filters:
@@ -180,7 +180,7 @@ class MemoryRetriever(Retriever):
             except EmptyGraphError:
                 return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
             if retriever is not self:
-                return retriever._answered(call)
+                return retriever._search_hits(call)
         if call.inputs:
             # Those of a composition may depend on the index.
             self._check_inputs(call.inputs, call.filters)
@@ -189,9 +189,11 @@ class MemoryRetriever(Retriever):
         results: list[Hits] = []
         for part in call.parts(self.batch_size):
             vectors = compared_vectors(self.index, part.vectors, len(part.queries))
-            queries = Queries(index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, given=vectors, **masks)
+            queries = Queries(
+                index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, vector_source=vectors, **masks
+            )
             questions = self.questions(queries)
-            results += self._hits(questions, self._run(questions, self._searched))
+            results += self._hits(questions, self._run(questions, self._search_question))
         return results
 
     def _without_names(self, call: Call) -> Call:
@@ -200,7 +202,7 @@ class MemoryRetriever(Retriever):
             return call
         condition = call.filters.get("filter")
         mask = None if condition is None else filter_mask(self.index.graph, condition)
-        if not (names := self._left_out(mask)):
+        if not (names := self._excluded_types(mask)):
             return call
         filters = call.filters if mask is None else {**call.filters, "filter": mask}
         return replace(call, filters={**filters, "scope": {"$type": {"$nin": list(names)}}})
@@ -217,12 +219,12 @@ class MemoryRetriever(Retriever):
         masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
         return self.over(index), replace(call, filters=filters | masks)
 
-    def listed(self, call: Call) -> Hits:
+    def list_nodes(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in order, of the types that may be returned."""
         try:
             retriever, call = self._within(call)
         except EmptyGraphError:
-            return Hits((), (LISTED, EMPTY_SCOPE))
+            return Hits((), (LISTING_NOTE, EMPTY_SCOPE))
         index = retriever.index
         # Operators get no empty question: this one only has the filter.
         queries = replace(Queries.of(index, [], k=call.k, filter=call.filters.get("filter")), texts=("",))
@@ -233,7 +235,7 @@ class MemoryRetriever(Retriever):
         if retriever.per_source is not None:
             algorithm = per_source(question, candidates, retriever.per_source, retriever.source_field)
             (candidates,) = run(question.backend, [algorithm], queries.trace)
-        notes = (LISTED, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)))
+        notes = (LISTING_NOTE, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)))
         (hits,) = to_hits([candidates.top(call.k)], index.graph, trace=Trace(queries.trace), notes=[notes])
         return hits
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers import tracing
-from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
+from graph_retrievers.arguments import check_query, not_a_class, positive, suggestion, typed
 from graph_retrievers.concurrency import ending_in
 from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
@@ -24,7 +24,7 @@ _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
 EMPTY_QUESTION = "the question is empty, and no filter or scope selects nodes: nothing was searched for"
 """Note on a question without words and without a filter."""
-LISTED = "the question is empty: the hits are the first nodes that pass the filter, in the order of the index"
+LISTING_NOTE = "the question is empty: the hits are the first nodes that pass the filter, in the order of the index"
 """Note on a question without words and with a filter or a scope."""
 NOTHING_PASSES = "no node passes the filter"
 """Further note, if there is no such node."""
@@ -112,7 +112,7 @@ class Call:
 class BaseRetriever(ABC):
     """Arguments and their checks, shared by every retriever of this package.
 
-    A subclass sets `name`, `k` and `inputs`, and implements :meth:`search`; and :meth:`listed` if it can list its nodes.
+    A subclass sets `name`, `k` and `inputs`, and implements :meth:`search`; and :meth:`list_nodes` if it can list its nodes.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class BaseRetriever(ABC):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call, none of them empty: list of Hits, length B."""
 
-    def listed(self, call: Call) -> Hits:
+    def list_nodes(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call whose queries are empty, in order, with score 0.
 
         By default there are no hits, and a note says that this retriever cannot list.
@@ -198,7 +198,7 @@ class BaseRetriever(ABC):
             If the vector is not [d], or contains NaN or infinity.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
-        return self._told(self._one(query, k, vector, **filters, **inputs))[0]
+        return self._traced_results(self._single_call(query, k, vector, **filters, **inputs))[0]
 
     def retrieve_batch(
         self,
@@ -236,7 +236,7 @@ class BaseRetriever(ABC):
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         call = self._call(queries, k, vectors, **filters, **inputs)
         parts = _by_scope(self._with_vectors(call) if isinstance(scope, (list, tuple)) else call)
-        return _in_order((places, self._told(part)) for places, part in parts)
+        return _in_order((places, self._traced_results(part)) for places, part in parts)
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
@@ -295,13 +295,13 @@ class BaseRetriever(ABC):
         """Return what limits the searches inside to the retriever's time limit, from now on."""
         return nullcontext() if self.time_limit is None else _ending_in(self.time_limit, self.name)
 
-    def _told(self, call: Call) -> list[Hits]:
+    def _traced_results(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call, and record them in OpenTelemetry."""
         if tracing.TRACER is None:
             return self._results(call)
         with tracing.retrieving(self.name, call.queries, call.k) as span:
             results = self._results(call)
-            tracing.answered(span, results)
+            tracing.record_results(span, results)
             return results
 
     def _results(self, call: Call) -> list[Hits]:
@@ -314,9 +314,9 @@ class BaseRetriever(ABC):
 
     def _unasked(self, call: Call) -> Hits:
         """Return the hits of the empty queries of a call."""
-        return self.listed(call) if call.selects else Hits((), (EMPTY_QUESTION,))
+        return self.list_nodes(call) if call.selects else Hits((), (EMPTY_QUESTION,))
 
-    def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
+    def _single_call(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
         return self._call([query], k, vectors, **{n: value if n in _FILTERS else [value] for n, value in arguments.items()})
 
@@ -350,7 +350,7 @@ class BaseRetriever(ABC):
         for name in names:
             if name not in self.inputs:
                 inputs = ", ".join(self.inputs) or "none"
-                other = meant(name, ("k", "vectors", *_FILTERS, *self.inputs))
+                other = suggestion(name, ("k", "vectors", *_FILTERS, *self.inputs))
                 always = ", ".join(("k", "vectors", *_FILTERS))
                 raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {inputs}.{other}")
 
@@ -362,12 +362,12 @@ class AsyncRetriever(BaseRetriever):
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, without blocking the event loop."""
 
-    async def _atold(self, call: Call) -> list[Hits]:
+    async def _atraced_results(self, call: Call) -> list[Hits]:
         if tracing.TRACER is None:
             return await self._aresults(call)
         with tracing.retrieving(self.name, call.queries, call.k) as span:
             results = await self._aresults(call)
-            tracing.answered(span, results)
+            tracing.record_results(span, results)
             return results
 
     async def _aresults(self, call: Call) -> list[Hits]:
@@ -379,12 +379,12 @@ class AsyncRetriever(BaseRetriever):
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop."""
-        return (await self._atold(self._one(query, k, **arguments)))[0]
+        return (await self._atraced_results(self._single_call(query, k, **arguments)))[0]
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` returns for the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
-        return _in_order([(places, await self._atold(call)) for places, call in parts])
+        return _in_order([(places, await self._atraced_results(call)) for places, call in parts])
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.hits.hits import Hits
-from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, result_rows
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.composition import Composition
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
@@ -167,7 +167,7 @@ class Retriever(BaseRetriever):
             "name": name,
         }
         self._set(**self._options)
-        self._told_unused = False
+        self._has_warned = False
         self._begin(default)
         if self._composition.falls_back:
             self._once("falls back", self._tell_fallback)
@@ -228,7 +228,7 @@ class Retriever(BaseRetriever):
                 self.per_source,
             )
         self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
-        self.types = self._returned()
+        self.types = self._result_types()
         self.name = name or self._title
 
     def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
@@ -306,7 +306,7 @@ class Retriever(BaseRetriever):
             raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
         self.index, self.operator = index, operator
         self._composition = Composition(index, operator, self.system)
-        self.types = self._returned()
+        self.types = self._result_types()
 
     @property
     def _title(self) -> str:
@@ -314,7 +314,7 @@ class Retriever(BaseRetriever):
             return type(self.system).__name__
         return Retriever.__name__ if type(self) in Retriever._kinds else type(self).__name__
 
-    def _returned(self) -> tuple[str, ...] | None:
+    def _result_types(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or those of the system."""
         if self._chosen_types is not None or self.system is None:
             return self._chosen_types
@@ -342,7 +342,7 @@ class Retriever(BaseRetriever):
         >>> retriever.similarities(questions, retriever.rank(questions))
         {(0, 1): 0.6, (0, 0): 1.0}
         """
-        return questions[0].queries.similarities(self._named(questions, lists)) if self._compares(questions) else {}
+        return questions[0].queries.similarities(self._result_rows(questions, lists)) if self._compares(questions) else {}
 
     def _compares(self, questions: Sequence[Question]) -> bool:
         """Return whether hits have similarities."""
@@ -351,32 +351,32 @@ class Retriever(BaseRetriever):
         queries = questions[0].queries
         if queries.index.signals["dense"].reads != "vector":
             return False
-        return self._composition.compares_vectors or isinstance(queries.given, Tensor)
+        return self._composition.compares_vectors or isinstance(queries.vector_source, Tensor)
 
-    def _named(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[np.ndarray]:
+    def _result_rows(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[np.ndarray]:
         """Return the rows of the nodes that the hits of each question name."""
-        return [named_rows(candidates, question.ends) for question, candidates in zip(questions, lists, strict=True)]
+        return [result_rows(candidates, question.ends) for question, candidates in zip(questions, lists, strict=True)]
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the class for each kind of index has its own."""
         raise InvalidArgumentError(f"{type(self).__name__} has no search of its own; derive it from MemoryRetriever.")
 
-    def found(self, question: Question) -> Algorithm[Candidates]:
+    def find(self, question: Question) -> Algorithm[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""
-        return self._found(question, question) if self.per_source is None else self._found_deeper(question, self.per_source)
+        return self._find(question, question) if self.per_source is None else self._find_deeper(question, self.per_source)
 
-    def _found(self, question: Question, inner: Question) -> Algorithm[Candidates]:
+    def _find(self, question: Question, inner: Question) -> Algorithm[Candidates]:
         candidates = yield from self.operator.stepped(inner, Candidates.none())
         # On stores, queries have no masks: the question knows what may be returned.
         mask = question.returned(candidates.nodes)
         return candidates if np.count_nonzero(mask) == len(candidates) else candidates.taken(np.flatnonzero(mask))
 
-    def _found_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
+    def _find_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
         """Return what is found where documents have at most so many hits: a search for more nodes, if necessary for all."""
         reach = min(DEEPER * question.k, question.size)
         while True:
             deeper = question.asking(reach)
-            candidates = yield from self._found(question, deeper)
+            candidates = yield from self._find(question, deeper)
             question.touched = deeper.touched
             if reach >= question.size or len(candidates) < reach or self._composition.asks_model:
                 return candidates
@@ -428,10 +428,10 @@ def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
 
 def tell_unused_relevance(retriever: Any) -> None:
     """Warn once if the index of a retriever has a relevance model that the retriever's operators do not use."""
-    if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
+    if not isinstance(retriever, Retriever) or retriever._has_warned or isinstance(retriever.index.relevance, BiEncoder):
         return
     if not retriever._composition.asks_relevance:
-        retriever._told_unused = True
+        retriever._has_warned = True
         _logger.warning(
             "%s does not use the relevance model %s. The systems 're2', 'gar', 'fastinsight' and 'path-reranking' do; pass "
             "system='fastinsight'.",

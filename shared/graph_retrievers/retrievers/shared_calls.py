@@ -20,17 +20,17 @@ Answer = Callable[[Call], list[Hits]]
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _WaitingCall:
     call: Call
     answer: Answer
     key: Hashable
     limits: tuple[Limit, ...] = ()
-    found: list[Hits] | None = None
+    hits: list[Hits] | None = None
     error: BaseException | None = None
 
     @property
     def done(self) -> bool:
-        return self.found is not None or self.error is not None
+        return self.hits is not None or self.error is not None
 
 
 class AllOver:
@@ -60,7 +60,7 @@ class SharedCalls:
 
     def __init__(self, limit: int) -> None:
         self.limit = positive("limit", limit)
-        self._waiting: list[_Waiting] = []
+        self._waiting_calls: list[_WaitingCall] = []
         self._busy = False
         self._change = threading.Condition()
 
@@ -70,9 +70,9 @@ class SharedCalls:
 
     def __call__(self, call: Call, answer: Answer, key: Hashable = None) -> list[Hits]:
         """Return what `answer` returns for a call; calls with equal keys share batches."""
-        mine = _Waiting(call, answer, key, LIMITS.get())
+        mine = _WaitingCall(call, answer, key, LIMITS.get())
         with self._change:
-            self._waiting.append(mine)
+            self._waiting_calls.append(mine)
             try:
                 while not mine.done:
                     if (limit := limit_over()) is not None:
@@ -83,13 +83,13 @@ class SharedCalls:
                         self._lead()
             finally:
                 # An interrupted caller takes nothing from the others.
-                if mine in self._waiting:
-                    self._waiting.remove(mine)
+                if mine in self._waiting_calls:
+                    self._waiting_calls.remove(mine)
                 self._change.notify_all()
         if mine.error is not None:
             raise mine.error
-        assert mine.found is not None
-        return mine.found
+        assert mine.hits is not None
+        return mine.hits
 
     def _lead(self) -> None:
         """Answer the next batch; the caller holds the lock, which is free meanwhile."""
@@ -100,23 +100,23 @@ class SharedCalls:
         finally:
             self._change.acquire()
             self._busy = False
-            self._waiting = [waiting for waiting in self._waiting if not waiting.done]
+            self._waiting_calls = [waiting for waiting in self._waiting_calls if not waiting.done]
 
-    def _next(self) -> list[_Waiting]:
+    def _next(self) -> list[_WaitingCall]:
         # Calls that are over end when their threads wake up, and are not part of a batch.
-        first, *rest = [waiting for waiting in self._waiting if not AllOver([waiting.limits]).over()] or self._waiting
+        first, *rest = [waiting for waiting in self._waiting_calls if not AllOver([waiting.limits]).over()] or self._waiting_calls
         batch, count = [first], len(first.call.queries)
         for other in rest:
-            if first.key == other.key and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
+            if first.key == other.key and _may_join(first.call, other.call) and count + len(other.call.queries) <= self.limit:
                 batch.append(other)
                 count += len(other.call.queries)
         return batch
 
 
-def _answer(batch: list[_Waiting]) -> None:
+def _answer(batch: list[_WaitingCall]) -> None:
     try:
         with limited(AllOver([waiting.limits for waiting in batch]), alone=True):
-            hits = batch[0].answer(_joined([waiting.call for waiting in batch]))
+            hits = batch[0].answer(_joint_call([waiting.call for waiting in batch]))
     except (Exception, asyncio.CancelledError) as error:
         if len(batch) == 1:
             batch[0].error = error
@@ -126,10 +126,10 @@ def _answer(batch: list[_Waiting]) -> None:
         return
     for waiting in batch:
         count = len(waiting.call.queries)
-        waiting.found, hits = hits[:count], hits[count:]
+        waiting.hits, hits = hits[:count], hits[count:]
 
 
-def _alike(left: Call, right: Call) -> bool:
+def _may_join(left: Call, right: Call) -> bool:
     """Return whether two calls may be one: they differ only in queries, vectors and values of inputs."""
     if left.k != right.k or left.inputs.keys() != right.inputs.keys() or left.filters.keys() != right.filters.keys():
         return False
@@ -140,7 +140,7 @@ def _alike(left: Call, right: Call) -> bool:
     return left.vectors is right.vectors
 
 
-def _joined(calls: list[Call]) -> Call:
+def _joint_call(calls: list[Call]) -> Call:
     first = calls[0]
     if len(calls) == 1:
         return first

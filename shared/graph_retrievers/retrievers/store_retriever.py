@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from torch import Tensor
 
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits.hits import Hits
@@ -67,7 +67,7 @@ class StoreRetriever(BaseRetriever):
         self.name = self.system.name if isinstance(self.system, System) else "store"
         self.time_limit = options.get("time_limit")
         # One retriever an index: that of an index before may still answer.
-        self._made = Cache(2)
+        self._retrievers = Cache(2)
         if len(store):
             # Wrong options are refused now.
             self._present()
@@ -94,11 +94,11 @@ class StoreRetriever(BaseRetriever):
         except EmptyGraphError:
             return [Hits((), [EMPTY_STORE]) for _ in call.queries]
 
-    def listed(self, call: Call) -> Hits:
+    def list_nodes(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in the order of the current index."""
         self._check_masks(call)
         try:
-            return self._present().listed(call)
+            return self._present().list_nodes(call)
         except EmptyGraphError:
             return Hits((), [EMPTY_STORE])
 
@@ -114,7 +114,7 @@ class StoreRetriever(BaseRetriever):
     def _question_model(self) -> tuple[bool, Any]:
         try:
             # The first search in a new index makes its retriever, which may take long, in a thread.
-            return self._present()._question_model() if Same(self.store.index) in self._made else (False, None)
+            return self._present()._question_model() if Identity(self.store.index) in self._retrievers else (False, None)
         except EmptyGraphError:
             return False, None
 
@@ -127,4 +127,4 @@ class StoreRetriever(BaseRetriever):
     def _present(self) -> Retriever:
         index = self.store.index
 
-        return self._made.get(Same(index), lambda: Retriever(index, self.system, **self._options))
+        return self._retrievers.get(Identity(index), lambda: Retriever(index, self.system, **self._options))

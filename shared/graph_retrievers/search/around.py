@@ -81,7 +81,7 @@ def linked_to_both(
     """
     nodes, place = np.unique(ends, return_inverse=True)
     near = yield Neighbors(nodes)
-    near = near.kept(condition(near.node))
+    near = near.masked(condition(near.node))
     # Through the end of fewer nodes, so that no hub is gone through for each of its edges.
     starts, place = np.searchsorted(near.owner, np.arange(len(nodes) + 1)), place.reshape(-1, 2)
     one, other = np.take_along_axis(place, np.diff(starts)[place].argsort(1, kind="stable"), 1).T

@@ -219,7 +219,7 @@ class Backend(ABC):
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in requests):
-            mixed = smoothed(latents, _joined([request for _, request in requests]), first.alpha)
+            mixed = smoothed(latents, _joint_mix([request for _, request in requests]), first.alpha)
         for place, request in requests:
             if request.notes is not None and queries.relevance_notes:
                 # Of several questions as one, each has its own notes.
@@ -298,7 +298,7 @@ def smoothed(latents: Tensor, mix: Mix, alpha: float) -> Tensor:
     return torch.where(lengths[:, None] > 0, torch.add((1 - alpha) * latents, mixed, alpha=alpha), latents)
 
 
-def _joined(requests: Sequence[Relevance]) -> Mix:
+def _joint_mix(requests: Sequence[Relevance]) -> Mix:
     """Return the matrices of several lists as one, of the nodes of all."""
     parts, start = list[Mix](), 0
     for request in requests:

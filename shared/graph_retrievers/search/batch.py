@@ -37,7 +37,7 @@ class LatentCache:
         self._places: dict[int, int] = {}
         self._latents: Tensor | None = None
 
-    def missing(self, keys: Sequence[int]) -> list[int]:
+    def missing_keys(self, keys: Sequence[int]) -> list[int]:
         """Return which of `keys` are not in the cache, each once, in their order."""
         return list(dict.fromkeys(filterfalse(self._places.__contains__, keys)))
 
@@ -82,7 +82,7 @@ class Batch:
         Number of requested hits, also the default for searches without their own k.
     inputs : mapping of str to sequence of length B
         Other inputs of operators (``Operator.reads``).
-    given : Tensor, callable or None
+    vector_source : Tensor, callable or None
         Query vectors from the caller.
     model : RelevanceModel or None
         Replaces that of the index.
@@ -96,7 +96,7 @@ class Batch:
     texts: tuple[str, ...]
     k: int = DEFAULT_K
     inputs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    given: Any = None
+    vector_source: Any = None
     model: RelevanceModel | None = None
     cache: Cache = field(default_factory=Cache)
     trace: list[Any] = field(default_factory=list)
@@ -119,8 +119,8 @@ class Batch:
 
     def afresh(self) -> Self:
         """Return these queries without their computed results, except their vectors."""
-        query_vectors = self.vectors if "vectors" in self.cache else self.given
-        return replace(self, given=query_vectors, cache=Cache())
+        query_vectors = self.vectors if "vectors" in self.cache else self.vector_source
+        return replace(self, vector_source=query_vectors, cache=Cache())
 
     def rewritten(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Replace the questions by `texts`, each with the inputs of the query at its place, and the same filters.
@@ -128,15 +128,15 @@ class Batch:
         `vectors`, shape [n, d], are their vectors; by default the texts are embedded.
         """
         inputs = {name: [values[place] for place in places] for name, values in self.inputs.items()}
-        query_vectors = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
-        return replace(self, texts=tuple(texts), inputs=inputs, given=query_vectors, cache=Cache())
+        query_vectors = vectors if vectors is not None else None if isinstance(self.vector_source, Tensor) else self.vector_source
+        return replace(self, texts=tuple(texts), inputs=inputs, vector_source=query_vectors, cache=Cache())
 
     def for_texts(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Return what :meth:`rewritten` does, where questions that stay keep their vectors, and all of them what is computed."""
         if vectors is None and all(text == self.texts[place] for text, place in zip(texts, places, strict=True)):
             if list(places) == list(range(len(self))):
                 return self
-            vectors = self.given[list(places)] if isinstance(self.given, Tensor) else None
+            vectors = self.vector_source[list(places)] if isinstance(self.vector_source, Tensor) else None
         return self.rewritten(texts, places, vectors=vectors)
 
     def input(self, name: str) -> list[Any]:
@@ -146,8 +146,8 @@ class Batch:
     @property
     def vectors(self) -> Tensor:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
-        if isinstance(self.given, Tensor):
-            return self.given
+        if isinstance(self.vector_source, Tensor):
+            return self.vector_source
         return self.cache.get("vectors", partial(self.embed, self.texts))
 
     @property
@@ -163,22 +163,22 @@ class Batch:
     @property
     def has_vectors(self) -> bool:
         """Whether the queries' vectors are known, or there is a model to compute them."""
-        return self.given is not None or self.index.embedding is not None
+        return self.vector_source is not None or self.index.embedding is not None
 
     @property
     def embeds_texts(self) -> bool:
         """Whether there is a model, or a function, for vectors of texts other than the queries."""
-        return self.index.embedding is not None or callable(self.given)
+        return self.index.embedding is not None or callable(self.vector_source)
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         """Return vectors of any texts, embedded as queries: Tensor, shape [n, d], on the index's device."""
         dense, model = self.index.dense, self.index.embedding
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
-        if callable(self.given) and (texts is self.texts or model is None):
-            vectors = check_vectors(self.given(list(texts)), len(texts), dense.dimension, "query vectors")
+        if callable(self.vector_source) and (texts is self.texts or model is None):
+            vectors = check_vectors(self.vector_source(list(texts)), len(texts), dense.dimension, "query vectors")
         elif model is None:
-            if self.given is not None:
+            if self.vector_source is not None:
                 other = shown(texts[0], 60)
                 raise MissingSignalError(f"The query's vector was given, but {other} is another text; pass embedding= to embed it.")
             raise MissingSignalError(
@@ -234,7 +234,7 @@ class Batch:
         keys = (batch * size + rows).tolist()
         if texts is not None and keys:
             return self._text_latents(batch, rows, texts)
-        new = self.latents.missing(keys)
+        new = self.latents.missing_keys(keys)
         if new and len(new) == len(keys):
             latents = self._encode_pairs(batch, rows)
             self.latents.add(new, latents)

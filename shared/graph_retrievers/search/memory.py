@@ -49,7 +49,7 @@ from graph_retrievers.graph.runs import runs, slices
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
-from graph_retrievers.search.queries import Queries, both, moved
+from graph_retrievers.search.queries import Queries, both, pair_tensors
 from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ranked"]
@@ -122,8 +122,8 @@ class MemoryBackend(Backend):
     def nearest(self, requests: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
         first, width = requests[0][1], max(request.k for _, request in requests)
-        queries, places = self._searched(requests, first.signal)
-        return _listed(*queries.search(first.signal, width, self._mask(first)), places, requests, self.size)
+        queries, places = self._search_queries(requests, first.signal)
+        return _request_answers(*queries.search(first.signal, width, self._mask(first)), places, requests, self.size)
 
     def _mask(self, request: Nearest) -> Tensor | None:
         """Return the nodes that may be found."""
@@ -135,7 +135,7 @@ class MemoryBackend(Backend):
     def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
         first, width = requests[0][1], max(request.k for _, request in requests)
-        queries, places = self._searched(requests, "dense")
+        queries, places = self._search_queries(requests, "dense")
         mask, norms = queries.seeds_allowed, queries.index.dense.norms
         if first.exclude_types:
             mask = both(mask, ~type_mask(self.graph, first.exclude_types))
@@ -145,13 +145,15 @@ class MemoryBackend(Backend):
             if not bool(real[nodes.clamp(min=0)].all()):
                 # Beside nodes whose cosines are below 0, those without a vector stand out.
                 scores, nodes = queries.search("dense", width, both(mask, real))
-            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, requests, self.size)
+            return _request_answers(
+                scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, requests, self.size
+            )
         tables, allowed = [], real if mask is None else mask & real
         for vectors in normalize(queries.vectors, dim=1).split(max(1, _ENTRIES // len(self.graph))):
             cosines = (queries.index.dense.table(vectors) / norms).masked_fill(~allowed, -torch.inf)
             tables.append(top_k(cosines, width))
         scores, nodes = map(torch.cat, zip(*tables, strict=True))
-        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, requests, self.size)
+        return _request_answers(scores, nodes.masked_fill(scores == -torch.inf, -1), places, requests, self.size)
 
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
@@ -162,7 +164,7 @@ class MemoryBackend(Backend):
         names = name_table(self.graph, fold=requests[0][1].fold)
         return [names.find(self.queries.texts[place]) for place, _ in requests]
 
-    def _searched(self, requests: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
+    def _search_queries(self, requests: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
         by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in requests]
         if requests[0][1].text is None:
@@ -192,7 +194,7 @@ class MemoryBackend(Backend):
     def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
         if requests[0][1].text is not None:
-            queries, places = self._searched(requests, requests[0][1].signal)
+            queries, places = self._search_queries(requests, requests[0][1].signal)
             pairs = self._pairs([(row, request) for row, (_, request) in zip(places, requests, strict=True)])
             return split_by(requests, queries.pair_scores(*pairs, requests[0][1].signal))
         values = self.queries.entries(*entries_of(requests, self.size), requests[0][1].signal)
@@ -231,7 +233,7 @@ class MemoryBackend(Backend):
         rows = nodes % self.size
         near = self._near(rows, requests[0][1].parallel)
         if self.queries.walk_allowed is not None:
-            near = near.kept(_passing(self.queries.walk_allowed, near.node))
+            near = near.masked(_passing(self.queries.walk_allowed, near.node))
         if type(requests[0][0]) is not int:
             near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
         if len(requests) == 1:
@@ -282,7 +284,7 @@ class MemoryBackend(Backend):
             owner, entry = runs(start, length)
             near = Near(owner, adjacency.neighbors.take(entry).astype(np.int64))
             mask = self.queries.walk_allowed
-            answers.append((near if mask is None else near.kept(_passing(mask, near.node)), whole))
+            answers.append((near if mask is None else near.masked(_passing(mask, near.node)), whole))
         return answers
 
     def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
@@ -409,10 +411,10 @@ class MemoryBackend(Backend):
     def _pairs(self, requests: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
         batch, nodes = entries_of(requests, self.size)
-        return moved(batch, nodes, self.queries.index.device)
+        return pair_tensors(batch, nodes, self.queries.index.device)
 
 
-def _listed(
+def _request_answers(
     scores: Tensor, nodes: Tensor, places: Sequence[Any], requests: Sequence[tuple[Any, Any]], size: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row, or the rows, of each request."""

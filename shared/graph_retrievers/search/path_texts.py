@@ -14,7 +14,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import named_step
+from graph_retrievers.graph.names import step_name
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.relevance import PathText, RelevanceModel
@@ -35,8 +35,8 @@ def path_texts(graph: CorpusGraph, candidates: Candidates) -> list[str]:
     >>> graph = CorpusGraph(
     ...     ["0", "1"], ["A loom weaves.", "Cards drive looms."], titles=["Loom", "Card"], edges=[("1", "0", "drives")]
     ... )
-    >>> found = Candidates(np.array([0, 1]), np.zeros(2), np.array([[-1, 0], [0, 1]]), np.zeros(2, np.int64), ("Mine",))
-    >>> path_texts(graph, found)
+    >>> candidates = Candidates(np.array([0, 1]), np.zeros(2), np.array([[-1, 0], [0, 1]]), np.zeros(2, np.int64), ("Mine",))
+    >>> path_texts(graph, candidates)
     ['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']
     """
     (texts,) = _texts_of_lists(graph, [candidates])
@@ -63,7 +63,7 @@ def _texts_of_lists(graph: CorpusGraph, lists: Sequence[Candidates]) -> list[lis
     relations = graph.on_host("relations")
     for (number, place, parent, node, name_code), edge, ahead in zip(steps.T.tolist(), *answer, strict=True):
         has_edge = edge >= 0
-        relation = graph.relation_names[relations[edge]] if has_edge else named_step(graph.texts[parent], name_code)
+        relation = graph.relation_names[relations[edge]] if has_edge else step_name(graph.texts[parent], name_code)
         if not has_edge and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
@@ -83,7 +83,7 @@ def reads_paths(question: Question, paths: bool = False, model: RelevanceModel |
     return not isinstance(model, BiEncoder) and (paths or model.paths)
 
 
-def texts_read(
+def relevance_texts(
     question: Question, candidates: Candidates, paths: bool = False, model: RelevanceModel | None = None
 ) -> Algorithm[list[str] | None]:
     """Return the texts of candidates for a relevance model: with the path to each, or None for only their own texts.
@@ -98,18 +98,19 @@ class PathTexts(Request):
     """The texts of candidates and of the path to each for a relevance model (see :func:`path_texts`): list of str."""
 
     reads = "graph"
-    found: Candidates
+    candidates: Candidates
 
     @property
     def size(self) -> int:
         """Number of candidates."""
-        return len(self.found)
+        return len(self.candidates)
 
     @classmethod
     def together(cls, backend: Any, requests: Sequence[tuple[Any, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
         parts = [
-            [request.found] if type(place) is int else request.found.apart(len(place), backend.size) for place, request in requests
+            [request.candidates] if type(place) is int else request.candidates.apart(len(place), backend.size)
+            for place, request in requests
         ]
         graph, lists = backend.part([candidates for part in parts for candidates in part])
         texts = iter(_texts_of_lists(graph, lists))

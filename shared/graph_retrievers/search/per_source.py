@@ -66,7 +66,7 @@ def by_search(question: Question, candidates: Candidates) -> Algorithm[Candidate
     candidates : Candidates
         Result of :class:`~graph_retrievers.operators.ReciprocalRankFusion`, whose first list is the search.
     """
-    ranks = candidates.beside.get("ranks")
+    ranks = candidates.columns.get("ranks")
     if ranks is None or len(candidates) <= 1:
         return candidates
     sources = yield from sources_of(candidates.nodes)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_query, positive
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
@@ -126,7 +126,7 @@ class Queries(Batch):
         if index is not whole:
             filters = {n: filter_mask(whole.graph, f)[index.rows] if isinstance(f, Tensor) else f for n, f in filters.items()}
         query_vectors, masks = compared_vectors(index, vectors, len(texts)), filter_masks(index.graph, **filters)
-        return cls(index=index, texts=texts, k=positive("k", k), inputs=dict(inputs or {}), given=query_vectors, **masks)
+        return cls(index=index, texts=texts, k=positive("k", k), inputs=dict(inputs or {}), vector_source=query_vectors, **masks)
 
     def __repr__(self) -> str:
         """Return the number of queries and their other attributes."""
@@ -168,15 +168,15 @@ class Queries(Batch):
             other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
             raise InvalidArgumentError(f"The signal {signal!r} covers {other}.")
         searches: dict[Any, Any] = self.cache.get("searches", dict)
-        key = (signal, None if mask is None else Same(mask))
+        key = (signal, None if mask is None else Identity(mask))
         if key not in searches or searches[key][0] < k:
             # As many as are requested: a list is filled up from them.
             most = max(k, self.k)
-            searches[key] = most, self._found(signal, scorer, most, mask)
+            searches[key] = most, self._search_signal(signal, scorer, most, mask)
         scores, rows = searches[key][1]
         return scores[:, :k], rows[:, :k]
 
-    def _found(self, signal: str, scorer: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _search_signal(self, signal: str, scorer: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         # In a small corpus, the products of the search serve single scores too.
         if type(scorer) is DenseIndex and len(scorer) < _LARGE and scorer.exact(mask):
             return scorer.best_of(self._products(signal, scorer), self.vectors, k, mask)
@@ -219,7 +219,7 @@ class Queries(Batch):
     def entries(self, batch: np.ndarray, rows: np.ndarray, signal: str = "dense") -> np.ndarray:
         """Return :meth:`scores` on the host for pairs as arrays, `batch` and `rows` of shape [n]: float32, shape [n]."""
         if self.index.device.type != "cpu" or not self._reads_table(signal, len(rows)):
-            return self.scores(*moved(batch, rows, self.index.device), signal).cpu().numpy()  # type: ignore[no-any-return]
+            return self.scores(*pair_tensors(batch, rows, self.index.device), signal).cpu().numpy()  # type: ignore[no-any-return]
         scorer = self.index.signal(signal)
         if isinstance(scorer, DenseIndex):
             return scorer.entries(self._products(signal, scorer).numpy(), self.lengths.numpy(), batch, rows)
@@ -269,7 +269,7 @@ class Queries(Batch):
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
         # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
         function = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
-        return function(*moved(batch, rows, self.index.device))
+        return function(*pair_tensors(batch, rows, self.index.device))
 
 
 def filter_masks(
@@ -293,7 +293,7 @@ def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
     return left if right is None else right if left is None else left & right
 
 
-def moved(batch: np.ndarray, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+def pair_tensors(batch: np.ndarray, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the questions and rows of pairs, each of shape [n], as tensors on a device, to which they are sent together."""
     if device.type == "cpu":
         return torch.from_numpy(batch), torch.from_numpy(rows)

@@ -18,7 +18,7 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.agents import GraphTools
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import FILES, page_file
-from graph_retrievers.serve.picture import MOST_NODES, named, picture, subgraph
+from graph_retrievers.serve.picture import MOST_NODES, node_entry, picture, subgraph
 from graph_retrievers.systems.registry import default_system
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.system import every_system
@@ -54,14 +54,14 @@ _HEADERS = {
 }
 
 
-def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, Retriever], dict[str, str]]:
+def available_retrievers(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, Retriever], dict[str, str]]:
     """Return the retrievers that can run on an index, by name, and what each of the others needs.
 
     The others include retrievers that lack something and would fall back to another search. Each is tried on a few nodes.
 
     Examples
     --------
-    >>> runs, needs = offered(GraphIndex.from_texts(["A loom.", "A card."]))
+    >>> runs, needs = available_retrievers(GraphIndex.from_texts(["A loom.", "A card."]))
     >>> list(runs)
     ['bm25', 'hipporag-1', 'think-on-graph', "spreading(gate='uniform')"]
     >>> needs["vector"]
@@ -72,7 +72,7 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
     graph = index.graph
     ends = [int(graph.sources[0]), int(graph.targets[0])] if graph.has_edges else [0]
     few = {"$id": {"$in": [graph.ids[row] for row in ends]}}
-    question = f"What is {named(graph, ends[0])['name']}?"
+    question = f"What is {node_entry(graph, ends[0])['name']}?"
     logger = logging.getLogger("graph_retrievers")
     level = logger.level
     # What a retriever falls back to is told on the page.
@@ -137,9 +137,9 @@ def search_app(
         raise InvalidArgumentError("Expected one retriever or more, all on one index.")
     pages = _Page(retrievers, title, needs or {})
     routes = [Route("/" if name == "page.html" else f"/{name}", _file(name), methods=["GET"]) for name in FILES]
-    routes.append(Route("/api/index", _answered(pages.index), methods=["GET"]))
+    routes.append(Route("/api/index", _json_handler(pages.index), methods=["GET"]))
     for name, answer in (("search", pages.search), ("read", pages.read), ("neighbors", pages.neighbors), ("export", pages.export)):
-        routes.append(Route(f"/api/{name}", _answered(answer), methods=["POST"]))
+        routes.append(Route(f"/api/{name}", _json_handler(answer), methods=["POST"]))
     app = Starlette(routes=routes)
     app.add_middleware(_Guard, hosts=tuple(hosts))  # type: ignore[arg-type]
     return app
@@ -155,7 +155,7 @@ class _Page:
         self.graph = first.index.graph
         best = str(default_system(first.index))
         self.best = best if best in self.retrievers else next(iter(self.retrievers))
-        self._room, self._waiting = asyncio.Semaphore(_AT_A_TIME), 0
+        self._room, self._waiting_count = asyncio.Semaphore(_AT_A_TIME), 0
 
     async def index(self, request: Request) -> Any:
         return {
@@ -176,15 +176,15 @@ class _Page:
             raise InvalidArgumentError(f"The question has {len(question):,} characters; expected at most {_MOST_QUESTION:,}.")
         retriever = self.retrievers[choice("retriever", body.get("retriever", self.best), self.retrievers)]
         k = positive("k", body.get("k", 10), MOST_HITS)
-        if self._waiting >= _WAITING:
-            raise _RefusedError(503, f"{self._waiting} searches are waiting; ask again in a moment.")
-        self._waiting += 1
+        if self._waiting_count >= _WAITING:
+            raise _RefusedError(503, f"{self._waiting_count} searches are waiting; ask again in a moment.")
+        self._waiting_count += 1
         try:
             await self._room.acquire()
         finally:
-            self._waiting -= 1
+            self._waiting_count -= 1
         try:
-            return await _unless_gone(request, in_thread(picture, retriever, question, k))
+            return await _while_connected(request, in_thread(picture, retriever, question, k))
         finally:
             self._room.release()
 
@@ -193,7 +193,7 @@ class _Page:
         row = self._row(body["row"])
         start = positive("start", body.get("start", 0), least=0)
         (node,) = (await in_thread(self.tools.read, [self.graph.ids[row]], start)).data["nodes"]
-        return named(self.graph, row) | {"text": node["text"], "next": node["next"], "length": len(self.graph.texts[row])}
+        return node_entry(self.graph, row) | {"text": node["text"], "next": node["next"], "length": len(self.graph.texts[row])}
 
     async def neighbors(self, request: Request) -> Any:
         body = await _body(request, "row", "relation", "direction", "limit")
@@ -204,7 +204,7 @@ class _Page:
             raise InvalidArgumentError(f"relation is {shown(relation)}; expected text, or null for any relation.")
         data = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
         edges = [
-            named(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
+            node_entry(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
             for edge in data["edges"]
         ]
         return {"row": row, "edges": edges, "count": data["count"], "relations": data["relations"]}
@@ -265,7 +265,7 @@ async def _body(request: Request, needed: str, *optional: str) -> dict[str, Any]
     return body
 
 
-async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
+async def _while_connected(request: Request, work: Awaitable[T]) -> T:
     """Return what a search returns; it is cancelled if nobody waits for it any more."""
     task = asyncio.ensure_future(work)
     try:
@@ -278,7 +278,7 @@ async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
         task.cancel()
 
 
-def _answered(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+def _json_handler(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
     """Return a handler that answers with JSON, and says what is wrong where a request is."""
     from starlette.responses import Response
 
@@ -316,12 +316,12 @@ def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
     return handle
 
 
-def is_own(host: str, names: Iterable[str] = ()) -> bool:
+def is_local_host(host: str, names: Iterable[str] = ()) -> bool:
     """Return whether a host, with or without a port, is an IP address, this machine, or one of some names.
 
     Examples
     --------
-    >>> is_own("127.0.0.1:8800"), is_own("[::1]:8800"), is_own("localhost"), is_own("evil.example:8800")
+    >>> is_local_host("127.0.0.1:8800"), is_local_host("[::1]:8800"), is_local_host("localhost"), is_local_host("evil.example:8800")
     (True, True, True, False)
     """
     try:
@@ -356,7 +356,7 @@ class _Guard:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host, origin = headers.get(b"host", ""), headers.get(b"origin")
         fault = ""
-        if not is_own(host, self.hosts):
+        if not is_local_host(host, self.hosts):
             fault = f"The host is {shown(host)}; ask by 'localhost' or an IP address, or start the server with --host NAME."
         elif origin is not None and origin.partition("://")[2] != host:
             fault = f"The origin is {shown(origin)}; only the page of this server may ask."

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.recording import StepResult, own, recorded
+from graph_retrievers.core.recording import StepResult, inner_request, recorded
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
@@ -23,7 +23,7 @@ from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import filled_page
 
-__all__ = ["named", "picture", "search_page", "subgraph"]
+__all__ = ["node_entry", "picture", "search_page", "subgraph"]
 
 MOST_NODES = 5000
 """Maximum number of nodes drawn for one search."""
@@ -32,13 +32,13 @@ _MOST_EDGES = 2 * MOST_NODES
 # Up to so many nodes, the edges among them that the search did not walk are drawn too.
 _FEW_NODES = 300
 # What of a call is listed: its best nodes.
-_LISTED = 200
+_MOST_LISTED = 200
 _NAME, _SNIPPET = 200, 320
 # Characters of a text on a page that stands for itself.
 _TEXT = 20_000
 
 # What a request asks for, in words; others are told by their names.
-_ASKED = {
+_REQUEST_TEXTS = {
     "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
     "NearestEdges": "the best {edges} by {signal}",
     "NearestByCosine": "the {nodes} most like the question{text}",
@@ -122,7 +122,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
     with recorded() as results:
         hits = retriever.retrieve(question, k)
     seconds = perf_counter() - start
-    rows, first = _drawn(graph, hits, results, most)
+    rows, first = _node_rows(graph, hits, results, most)
     drawn = set(rows)
     every = {row for call in results for row in np.unique(call.nodes).tolist()}
     return {
@@ -132,7 +132,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         "notes": list(hits.notes),
         "hits": [_hit(graph, hit) for hit in hits],
         "rounds": _rounds(results, drawn, question),
-        "nodes": [named(graph, row) | {"step": first.get(row)} for row in rows],
+        "nodes": [node_entry(graph, row) | {"step": first.get(row)} for row in rows],
         "edges": _edges(graph, rows, hits, results),
         "left_out": len(every - drawn),
     }
@@ -167,7 +167,7 @@ def search_page(retriever: Retriever, question: str, k: int | None = None) -> st
     return filled_page(data)
 
 
-def named(graph: CorpusGraph, row: int) -> dict[str, Any]:
+def node_entry(graph: CorpusGraph, row: int) -> dict[str, Any]:
     """Return the row, id, name and type of a node, cut."""
     node, title, kind = graph.ids[row], graph.titles[row], graph.types[row]
     # A few words of the text name a node without a title, if its id is random.
@@ -175,12 +175,12 @@ def named(graph: CorpusGraph, row: int) -> dict[str, Any]:
     return {"row": row, "id": node[:_NAME], "name": name, "type": kind[:_NAME]}
 
 
-def _drawn(graph: CorpusGraph, hits: Hits, results: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
+def _node_rows(graph: CorpusGraph, hits: Hits, results: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
     """Return the nodes that are drawn, the most important first, and the step that found each first."""
     first: dict[int, int] = {}
     for call in results:
         for row in call.nodes.tolist():
-            first.setdefault(row, call.asked.step)
+            first.setdefault(row, call.entry.step)
     answer = [graph.row(node) for hit in hits for node in hit.path.nodes]
     return list(dict.fromkeys([*answer, *first]))[:most], first
 
@@ -188,7 +188,7 @@ def _drawn(graph: CorpusGraph, hits: Hits, results: Sequence[StepResult], most: 
 def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
     values = hit.to_dict()
     rows = [graph.row(node) for node in hit.path.nodes]
-    head = named(graph, rows[-1]) if hit.kind == "node" else {"row": None, "id": "", "name": hit.path.text[:_NAME], "type": ""}
+    head = node_entry(graph, rows[-1]) if hit.kind == "node" else {"row": None, "id": "", "name": hit.path.text[:_NAME], "type": ""}
     return {
         **head,
         **{name: values[name] for name in ("operator", "kind")},
@@ -205,10 +205,10 @@ def _rounds(results: Sequence[StepResult], drawn: set[int], question: str) -> li
     """Return the calls of each step."""
     rounds: dict[int, list[dict[str, Any]]] = {}
     for call in results:
-        entry, scores = call.asked, call.scores
+        entry, scores = call.entry, call.scores
         # A stable order: the best first, neighbours as they were found.
         order = np.arange(len(call.nodes)) if scores is None else np.argsort(-np.asarray(scores, np.float64), kind="stable")
-        places = [place for place in order.tolist() if int(call.nodes[place]) in drawn][:_LISTED]
+        places = [place for place in order.tolist() if int(call.nodes[place]) in drawn][:_MOST_LISTED]
         best = [
             [
                 int(call.nodes[place]),
@@ -220,7 +220,7 @@ def _rounds(results: Sequence[StepResult], drawn: set[int], question: str) -> li
         rounds.setdefault(entry.step, []).append(
             {
                 "operator": ", ".join(entry.operators),
-                "asked": _asked(call, question),
+                "asked": _request_text(call, question),
                 "about": entry.nodes,
                 "seconds": entry.seconds,
                 "count": len(np.unique(call.nodes)),
@@ -230,14 +230,14 @@ def _rounds(results: Sequence[StepResult], drawn: set[int], question: str) -> li
     return [{"step": step, "calls": calls} for step, calls in rounds.items()]
 
 
-def _asked(call: StepResult, question: str) -> str:
+def _request_text(call: StepResult, question: str) -> str:
     """Return in words what a call asked for."""
-    requests = [own(request) for request in call.requests]
+    requests = [inner_request(request) for request in call.requests]
     signal, types, among = (getattr(requests[0], name, "") for name in ("signal", "types", "among"))
     k = max(getattr(request, "k", 0) for request in requests)
     # In place of the question.
     texts: set[Any] = {getattr(request, "text", None) for request in (*call.requests, *requests)} - {None, question}
-    return _ASKED.get(call.asked.request.__name__, call.asked.request.__name__).format(
+    return _REQUEST_TEXTS.get(call.entry.request.__name__, call.entry.request.__name__).format(
         nodes=f"{k:,} nodes" if k > 1 else "node",
         edges=f"{k:,} edges" if k > 1 else "edge",
         signal=_SIGNALS.get(signal, f"the signal {shown(signal)}"),
@@ -272,7 +272,7 @@ def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, results: Sequenc
         if call.near is not None:
             for pair in zip(call.near.tolist(), call.nodes.tolist(), strict=True):
                 if len(step_of) < _MOST_EDGES and pair[::-1] not in step_of and row_set.issuperset(pair):
-                    step_of.setdefault(pair, call.asked.step)
+                    step_of.setdefault(pair, call.entry.step)
     ends = torch.tensor(list(step_of), dtype=torch.int64, device=graph.device).reshape(-1, 2)
     edge_rows = graph.steps_between(ends[:, 0], ends[:, 1])[0].tolist()
     steps = [(row, step) for row, step in zip(edge_rows, step_of.values(), strict=True) if row >= 0]

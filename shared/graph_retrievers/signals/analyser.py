@@ -53,9 +53,9 @@ class Analyser:
 
     def __call__(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the terms of each text; their order is not that of the text."""
-        return list(map(self._read, texts))
+        return list(map(self._tokens, texts))
 
-    def _read(self, text: str) -> list[str]:
+    def _tokens(self, text: str) -> list[str]:
         text = normal(text)
         pattern = _PLAIN
         if needs_marks(text):

@@ -16,7 +16,7 @@ from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
-from graph_retrievers.signals.encoder import Encoder, longest, named_dtype
+from graph_retrievers.signals.encoder import Encoder, dtype_of, longest
 from graph_retrievers.signals.loading import load_pretrained, no_loading_bar
 from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 
@@ -90,7 +90,7 @@ class CrossEncoder(RelevanceModel):
             raise InvalidArgumentError(f"{shown(model)} is not a model; pass a name, a folder, or (model, tokenizer).")
         self.device = resolve_device(device)
         on_cpu = self.device.type == "cpu"
-        self._dtype = named_dtype("float32" if dtype is None and on_cpu else dtype, self.device)
+        self._dtype = dtype_of("float32" if dtype is None and on_cpu else dtype, self.device)
         self.max_length, self.batch_tokens = max_length, batch_tokens or (2048 if on_cpu else 65536)
         self.pairs_encoded = 0
         self._source = model
@@ -113,7 +113,7 @@ class CrossEncoder(RelevanceModel):
     def trainable(self) -> CrossEncoder:
         """Return a cross-encoder with a copy of the model in float32, whose weights can be trained (see :meth:`logits`)."""
         options: dict[str, Any] = {"max_length": self.max_length, "device": self.device, "dtype": "float32"}
-        source = self._source if isinstance(self._source, tuple) else CrossEncoder(self._source, **options)._read()
+        source = self._source if isinstance(self._source, tuple) else CrossEncoder(self._source, **options)._load()
         model = copy.deepcopy(source[0]).to(device=self.device, dtype=torch.float32).requires_grad_(True)
         encoder = CrossEncoder((model, source[1]), batch_tokens=self.batch_tokens, **options)
         encoder.name = self.name
@@ -177,7 +177,7 @@ class CrossEncoder(RelevanceModel):
             with self._lock:
                 if self._parts is None:
                     try:
-                        self._parts = _Parts(*self._read(), self.max_length)
+                        self._parts = _Parts(*self._load(), self.max_length)
                     except GraphRetrieverError:
                         raise
                     except Exception as error:
@@ -185,7 +185,7 @@ class CrossEncoder(RelevanceModel):
                         raise InvalidArgumentError(message) from error
         return self._parts
 
-    def _read(self) -> tuple[Any, Any]:
+    def _load(self) -> tuple[Any, Any]:
         if isinstance(self._source, tuple):
             model, tokenizer = self._source
             if model.device != self.device or (self._dtype is not None and model.dtype != self._dtype):

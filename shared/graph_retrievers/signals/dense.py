@@ -84,12 +84,12 @@ class DenseIndex(VectorSignal):
         if backend != "exact" and precision != "float32":
             raise InvalidArgumentError(f"An HNSW graph is of vectors of float32, got the dense precision {precision!r}.")
         table = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
-        self._kept, self._scales = self._rounded(table)
-        self._hnsw = HNSW.of(self._kept.cpu()) if backend == "hnsw" and len(self) else None
+        self._table, self._scales = self._rounded(table)
+        self._hnsw = HNSW.of(self._table.cpu()) if backend == "hnsw" and len(self) else None
 
     def __len__(self) -> int:
         """Return the number of vectors N."""
-        return self._kept.shape[0]
+        return self._table.shape[0]
 
     def __repr__(self) -> str:
         """Return the sizes."""
@@ -105,7 +105,7 @@ class DenseIndex(VectorSignal):
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """Width d of the vectors."""
-        return self._kept.shape[1]
+        return self._table.shape[1]
 
     @property
     def vectors(self) -> Tensor:
@@ -115,7 +115,7 @@ class DenseIndex(VectorSignal):
     def taken(self, rows: Tensor | slice) -> Tensor:
         """Return the vectors of some rows, a slice or a Tensor of shape [n]: Tensor, shape [n, d], float32."""
         # index_select takes a fifth of the time of an index.
-        table = self._kept[rows] if isinstance(rows, slice) else self._kept.index_select(0, rows)
+        table = self._table[rows] if isinstance(rows, slice) else self._table.index_select(0, rows)
         if self._scales is not None:
             return table.float() * self._scales[rows].unsqueeze(-1)
         return table if table.dtype == torch.float32 else table.float()
@@ -147,8 +147,8 @@ class DenseIndex(VectorSignal):
     def norms(self) -> Tensor:  # type: ignore[override]
         """Lengths of the vectors: Tensor, shape [N], float32; 0 for a row without a vector."""
         if self.precision == "float32":
-            return torch.linalg.vector_norm(self._kept, dim=1)
-        return torch.cat([torch.linalg.vector_norm(tile, dim=1) for _, tile in self._tiles()] or [self._kept.new_zeros(0).float()])
+            return torch.linalg.vector_norm(self._table, dim=1)
+        return torch.cat([torch.linalg.vector_norm(tile, dim=1) for _, tile in self._tiles()] or [self._table.new_zeros(0).float()])
 
     def prepared(self, vectors: Tensor) -> Tensor:
         """Return vectors as they are compared: of unit length for cosines, otherwise unchanged. Zeros stay zeros."""
@@ -174,7 +174,7 @@ class DenseIndex(VectorSignal):
 
     def _dots(self, queries: Tensor, rows: slice) -> Tensor:
         """Return dot products with a slice of rows as they come: Tensor, shape [B, n]."""
-        table = self._kept[rows]
+        table = self._table[rows]
         if self.precision == "float32":
             return _product(queries, table)
         products = queries.new_empty(len(queries), len(table))
@@ -215,7 +215,7 @@ class DenseIndex(VectorSignal):
     @cached_property
     def _repeated(self) -> tuple[Tensor, Tensor]:
         """The rows whose vector a lower row has too, and the lowest such row of each: Tensors of shape [M]."""
-        bits = self._kept.view(_BITS[self._kept.element_size()])
+        bits = self._table.view(_BITS[self._table.element_size()])
         draw = torch.Generator().manual_seed(0)
         weights = torch.randint(-(1 << 62), 1 << 62, (1 + self.dimension,), generator=draw).to(bits.device)
         # Sums of integers, which wrap around, are the same for the same vectors in any order.
@@ -226,7 +226,7 @@ class DenseIndex(VectorSignal):
         first = torch.full_like(rows, len(rows)).scatter_reduce_(0, groups, rows, "amin")[groups]
         copies = (first != rows).nonzero().flatten()
         first = first[copies]
-        same = (self._kept[copies] == self._kept[first]).all(1)
+        same = (self._table[copies] == self._table[first]).all(1)
         if self._scales is not None:
             same &= self._scales[copies] == self._scales[first]
         return copies[same], first[same]
@@ -291,10 +291,10 @@ class DenseIndex(VectorSignal):
         # Some more than k, to see ties at rank k, which go to the lower row.
         reach = k + 16
         few = 0 < len(queries) <= _FEW_QUERIES and _MANY + 16 * reach <= len(self)
-        if not few or self._kept.device.type != "cpu" or self.precision != "float32" or (faiss := faiss_or_none()) is None:
+        if not few or self._table.device.type != "cpu" or self.precision != "float32" or (faiss := faiss_or_none()) is None:
             return None
         slack = self._slack(queries)
-        products, places = faiss.knn(queries.numpy(), self._kept.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)
+        products, places = faiss.knn(queries.numpy(), self._table.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)
         if bool((products[:, -1] >= products[:, k - 1] - slack[:, 0].numpy()).any()):
             return None
         rows, order = torch.sort(torch.from_numpy(places), dim=1)
@@ -318,7 +318,7 @@ class DenseIndex(VectorSignal):
         if values.shape[1] < k:
             return self._search_exact(queries, k)
         values, rows = falling(zeroed(values, slack)), rows.gather(1, columns)
-        short = (counts < graph.held) & ((counts < k) | (lowest >= values[:, -1] - slack[:, 0]))
+        short = (counts < graph.size) & ((counts < k) | (lowest >= values[:, -1] - slack[:, 0]))
         if bool(short.any()):
             values[short], rows[short] = self._search_exact(queries[short], k)
         return values, rows
@@ -328,11 +328,11 @@ class DenseIndex(VectorSignal):
         settings = {"backend": self.backend, "covers": self.covers, "metric": self.metric}
         if self.backend == "hnsw" and len(self):
             # The vectors of a scope have no graph until they are saved.
-            return {"vectors": self._kept} | (self._hnsw or HNSW.of(self._kept.cpu())).state(), settings
+            return {"vectors": self._table} | (self._hnsw or HNSW.of(self._table.cpu())).state(), settings
         if self.precision == "float32":
-            return {"vectors": self._kept}, settings
+            return {"vectors": self._table}, settings
         scales = {} if self._scales is None else {"scales": self._scales}
-        return {"vectors": self._kept, **scales}, settings | {"precision": self.precision}
+        return {"vectors": self._table, **scales}, settings | {"precision": self.precision}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
@@ -344,7 +344,7 @@ class DenseIndex(VectorSignal):
         whole = scales is None if like._scales is None else scales is not None and scales.shape == table.shape[:1]
         if scales is not None and (scales.dtype != torch.float32 or not bool(((scales > 0) & (127 * scales < LARGEST)).all())):
             raise InvalidArgumentError("The scales of the vectors are not float32 numbers above 0.")
-        if table.dim() != 2 or table.dtype != like._kept.dtype or not whole:
+        if table.dim() != 2 or table.dtype != like._table.dtype or not whole:
             raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
         graph = HNSW.restore(tensors, table) if like.backend == "hnsw" and len(table) else None
         return like._with(table, scales, graph, device or torch.device("cpu"))
@@ -355,13 +355,13 @@ class DenseIndex(VectorSignal):
         """Return a signal with the same settings and vectors as they are stored, by default on the same device."""
         signal = object.__new__(DenseIndex)
         signal.metric, signal.backend, signal.covers, signal.precision = self.metric, self.backend, self.covers, self.precision
-        signal._kept, signal._scales = table.to(device), None if scales is None else scales.to(device)
+        signal._table, signal._scales = table.to(device), None if scales is None else scales.to(device)
         signal._hnsw = hnsw
         return signal
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
-        return self._with(self._kept, self._scales, self._hnsw, device)
+        return self._with(self._table, self._scales, self._hnsw, device)
 
     def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""
@@ -381,13 +381,13 @@ class DenseIndex(VectorSignal):
             # numpy, which does not know bfloat16, asks the system for large pages: a copy takes half the time.
             return torch.from_numpy(np.concatenate([part.numpy() for part in parts]))
 
-        vectors, scales = copied(self._kept), None if self._scales is None else copied(self._scales)
+        vectors, scales = copied(self._table), None if self._scales is None else copied(self._scales)
         if new.numel():
             new_vectors = check_vectors(embed([contents[row] for row in new.tolist()]), new.numel(), self.dimension, "new vectors")
             vectors[new], new_scales = self._rounded(self.prepared(new_vectors).to(vectors.device))
             if scales is not None and new_scales is not None:
                 scales[new] = new_scales
-        graph = None if self._hnsw is None else self._hnsw.followed(old_rows.cpu())
+        graph = None if self._hnsw is None else self._hnsw.updated(old_rows.cpu())
         if self.backend == "hnsw" and graph is None and len(old_rows):
             graph = HNSW.of(vectors.cpu())
         return self._with(vectors, scales, graph)
@@ -395,7 +395,7 @@ class DenseIndex(VectorSignal):
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> DenseIndex:
         """Return the vectors of some rows, copied. See :meth:`Signal.restricted`."""
         # Without the graph, whose walks lead over other rows too.
-        return self._with(self._kept[rows], None if self._scales is None else self._scales[rows])
+        return self._with(self._table[rows], None if self._scales is None else self._scales[rows])
 
 
 def zeroed(products: Tensor, slack: Tensor) -> Tensor:

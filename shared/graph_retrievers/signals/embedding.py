@@ -15,8 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from graph_retrievers.cache import Same
-from graph_retrievers.concurrency import called, concurrently, most_calls
+from graph_retrievers.cache import Identity
+from graph_retrievers.concurrency import call_or_await, concurrently, most_calls
 from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidVectorError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.progress import progress_bar
@@ -108,19 +108,19 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
             return _counted(model, embed(part), len(part), width, name)
-        with _refused(answers, part[0]):
+        with _keep_error(answers, part[0]):
             return _row(model, part[0], call_model(model, "embed_query", part[0]), width, name)
 
     if len(new) == 1:
         # Alone it is a request, however many texts the model takes in one.
-        (answers[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, shown_model(model))(partial(ask, new))
+        (answers[new[0]],) = Retries((wrapper_requests(model) or Requests()).max_retries, model_label(model))(partial(ask, new))
     elif new:
         requests = requests_for(model)
         if embed is None:
             requests = requests._replace(batch_size=1, max_concurrency=requests.questions or most_calls())
         elif not hosted(model):
             requests = requests._replace(batch_size=len(new), max_concurrency=1)
-        for places, vectors in send(ask, new, requests, shown_model(model)):
+        for places, vectors in send(ask, new, requests, model_label(model)):
             answers.update(zip((new[place] for place in places), vectors, strict=True))
     return _table([answers[text] for text in distinct], distinct, texts, width, name)
 
@@ -135,7 +135,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     distinct, answers = _distinct(texts), _answers(model)
     new = [text for text in distinct if text not in answers]
     requests, inner = requests_for(model), _inner(model)
-    retries = Retries(requests.max_retries, shown_model(model))
+    retries = Retries(requests.max_retries, model_label(model))
 
     async def embed(text: str) -> Any:
         try:
@@ -147,26 +147,26 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
             raise _cancelled(model) from error
 
     async def ask(text: str) -> None:
-        with _refused(answers, text):
-            answers[text] = _row(model, text, await retries.awaited(partial(embed, text)), width, name)[0]
+        with _keep_error(answers, text):
+            answers[text] = _row(model, text, await retries.call_async(partial(embed, text)), width, name)[0]
 
     errors: list[Exception] = []
 
-    async def settled(text: str) -> None:
+    async def ask_quietly(text: str) -> None:
         try:
             await ask(text)
         except Exception as error:
             errors.append(error)
 
     # Who asks again what failed needs the others, which otherwise are cancelled.
-    call = ask if _ANSWERS.get() is None else settled
+    call = ask if _ANSWERS.get() is None else ask_quietly
     await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
     if errors:
         raise errors[0]
     return _table([answers[text] for text in distinct], distinct, texts, width, name)
 
 
-_ANSWERS: ContextVar[dict[Same, dict[str, Any]] | None] = ContextVar("vectors and errors of queries", default=None)
+_ANSWERS: ContextVar[dict[Identity, dict[str, Any]] | None] = ContextVar("vectors and errors of queries", default=None)
 
 
 @contextmanager
@@ -191,11 +191,11 @@ def each_query_once() -> Iterator[None]:
 def _answers(model: Any) -> dict[str, Any]:
     """Return the vectors and the errors of queries that are known, to which others are added."""
     caches = _ANSWERS.get()
-    return {} if caches is None else caches.setdefault(Same(model), {})
+    return {} if caches is None else caches.setdefault(Identity(model), {})
 
 
 @contextmanager
-def _refused(answers: dict[str, Any], text: str) -> Iterator[None]:
+def _keep_error(answers: dict[str, Any], text: str) -> Iterator[None]:
     """Keep the error with which a model refuses a query, unless another attempt may help."""
     try:
         yield
@@ -226,10 +226,10 @@ def _inner(model: Any) -> Any:
     return model
 
 
-def shown_model(model: Any) -> str:
+def model_label(model: Any) -> str:
     """Return a model as messages name it.
 
-    >>> shown_model(object())
+    >>> model_label(object())
     "The embedding model 'object'"
     """
     return f"The embedding model {model_name(model)!r}"
@@ -246,14 +246,14 @@ def call_model(model: Any, method: str, argument: Any) -> Any:
     """Return what a method of a model returns for a text or a list; one that can only be awaited is awaited."""
     inner = _inner(model)
     try:
-        return called(getattr(inner, method), getattr(inner, f"a{method}", None), argument)
+        return call_or_await(getattr(inner, method), getattr(inner, f"a{method}", None), argument)
     except (asyncio.CancelledError, CancelledError) as error:
         # What it means is that the task of the caller ends, which it does not.
         raise _cancelled(model) from error
 
 
 def _cancelled(model: Any) -> EmbeddingError:
-    return EmbeddingError(f"{shown_model(model)} cancelled its own request; see what its client says of time-outs.")
+    return EmbeddingError(f"{model_label(model)} cancelled its own request; see what its client says of time-outs.")
 
 
 def _row(model: Any, text: str, vector: Any, width: int | None, name: str) -> Tensor:
@@ -286,7 +286,7 @@ def _counted(model: Any, vectors: Any, count: int, width: int | None = None, nam
         if hasattr(vectors, "__len__") and getattr(vectors, "ndim", 1) > 0 and len(vectors) == count:
             raise
         raise DimensionMismatchError(
-            f"{shown_model(model)} did not give one vector for each of {count} texts: {error} If it leaves out texts, such as "
+            f"{model_label(model)} did not give one vector for each of {count} texts: {error} If it leaves out texts, such as "
             "empty or too long ones, take them away; if it takes fewer texts in a request, pass "
             "HostedEmbedding(model, batch_size=...)."
         ) from error
@@ -300,13 +300,13 @@ def is_missing(vector: Any) -> bool:
 
 def no_vector(model: Any, text: str, answer: Any) -> InvalidVectorError:
     """Return the error for a query for which a model gave no vector, but this `answer`."""
-    message = f"{shown_model(model)} gave {shown(answer)} for the query {shown(text)}"
+    message = f"{model_label(model)} gave {shown(answer)} for the query {shown(text)}"
     return InvalidVectorError(f"{message}; expected one vector, a list of numbers. See that the model answers.")
 
 
-def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False, told: bool = True) -> Tensor:
+def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False, announce: bool = True) -> Tensor:
     """Return checked vectors of texts: Tensor, shape [n, d], float32; see :func:`embedded_batches`."""
-    return _in_order(embedded_batches(model, texts, show_progress, told=told), len(texts))
+    return _in_order(embedded_batches(model, texts, show_progress, announce=announce), len(texts))
 
 
 def _in_order(batches: Iterator[tuple[list[int], Any]], count: int) -> Tensor:
@@ -321,17 +321,17 @@ def _in_order(batches: Iterator[tuple[list[int], Any]], count: int) -> Tensor:
 
 
 def embedded_batches(
-    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0, told: bool = True, first: int = 0
+    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0, announce: bool = True, first: int = 0
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
     Batches are small, so that the progress bar moves every few seconds: those of a :class:`BatchedEmbedding`, and for other models
     those of :func:`requests_for`, in the order in which requests end. A request that fails with an error that passes is sent again,
     see :class:`~graph_retrievers.signals.retries.Retries`. `done` is the number of texts that were embedded before. The number of
-    texts is logged once, if `told`. The `first` texts are a request by themselves.
+    texts is logged once, if `announce`. The `first` texts are a request by themselves.
     """
     # A wrapper with batches of its own embeds some of the texts by this function, which logs these.
-    if told and not (isinstance(model, EmbeddingWrapper) and isinstance(model, BatchedEmbedding)):
+    if announce and not (isinstance(model, EmbeddingWrapper) and isinstance(model, BatchedEmbedding)):
         logger.info("Embedding %d texts with %s.", len(texts), model_name(model))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts, first):
@@ -343,7 +343,7 @@ def _batches(model: Embedding, texts: Sequence[str], first: int) -> Iterator[tup
     if isinstance(model, BatchedEmbedding):
         yield from model.batches(texts)
         return
-    yield from send(lambda part: call_model(model, "embed_documents", part), texts, requests_for(model), shown_model(model), first)
+    yield from send(lambda part: call_model(model, "embed_documents", part), texts, requests_for(model), model_label(model), first)
 
 
 def hosted(model: Any) -> bool:
@@ -352,7 +352,7 @@ def hosted(model: Any) -> bool:
     See :func:`~graph_retrievers.signals.embedding_requests.is_hosted`. Models by name or folder, sentence-transformers models and
     functions are local.
     """
-    return given_requests(model) is not None or is_hosted(library_model(model))
+    return wrapper_requests(model) is not None or is_hosted(library_model(model))
 
 
 def requests_for(model: Any) -> Requests:
@@ -360,10 +360,10 @@ def requests_for(model: Any) -> Requests:
 
     See :func:`~graph_retrievers.signals.embedding_requests.requests_of`.
     """
-    return given_requests(model) or requests_of(library_model(model), hosted(model))
+    return wrapper_requests(model) or requests_of(library_model(model), hosted(model))
 
 
-def given_requests(model: Any) -> Requests | None:
+def wrapper_requests(model: Any) -> Requests | None:
     """Return how texts are sent to a model, as one of those around it says."""
     while isinstance(model, EmbeddingWrapper):
         if model.requests is not None:

@@ -21,12 +21,12 @@ from graph_retrievers.signals.embedding import (
     embed_queries,
     embed_texts,
     embedded_batches,
-    given_requests,
     is_missing,
     library_model,
+    model_label,
     model_name,
     no_vector,
-    shown_model,
+    wrapper_requests,
 )
 from graph_retrievers.signals.embedding_requests import Requests, requests_of
 from graph_retrievers.signals.retries import Retries
@@ -157,7 +157,7 @@ class HostedEmbedding(EmbeddingWrapper):
     ) -> None:
         self.model: Embedding = as_embedding(model)
         # The settings of one that is wrapped again stay.
-        defaults = given_requests(self.model) or requests_of(library_model(self.model), hosted=True)
+        defaults = wrapper_requests(self.model) or requests_of(library_model(self.model), hosted=True)
         self.cache: bool | str | Path | None = cache
         if cache is None and isinstance(self.model, HostedEmbedding):
             self.cache = self.model.cache
@@ -179,7 +179,7 @@ class HostedEmbedding(EmbeddingWrapper):
 
     def embed_query(self, text: str) -> Any:
         """Return the vector of a query."""
-        return Retries(self.requests.max_retries, shown_model(self))(lambda: call_model(self, "embed_query", text))
+        return Retries(self.requests.max_retries, model_label(self))(lambda: call_model(self, "embed_query", text))
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the model: its asynchronous methods, its metric, and so on."""

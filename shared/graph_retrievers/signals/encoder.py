@@ -149,7 +149,7 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         pool.shutdown()
 
 
-def named_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
+def dtype_of(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
     """Return the dtype with a name, None for None; InvalidArgumentError if the encoder cannot run in it on a device."""
     result = _DTYPES.get(str(dtype).removeprefix("torch."))
     if dtype is not None and (result is None or (device.type == "cpu" and result == torch.float16)):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import called, strings
+from graph_retrievers.arguments import call_function, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names, name_words
 
@@ -23,7 +23,7 @@ _OPENING = frozenset(
 
 # Texts that a spaCy pipeline reads at a time, and its entities that join texts only by chance.
 _TEXTS = 64
-_LEFT_OUT = frozenset(("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"))
+_NUMERIC_LABELS = frozenset(("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"))
 # What a GLiNER model looks for, and the least score of an entity.
 _LABELS = ("person", "organization", "location", "event", "work of art", "product")
 _THRESHOLD = 0.5
@@ -68,7 +68,7 @@ class _Spacy:
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
         documents = self.pipeline.pipe(list(texts), batch_size=_TEXTS)
-        return [_distinct(span.text for span in document.ents if span.label_ not in _LEFT_OUT) for document in documents]
+        return [_distinct(span.text for span in document.ents if span.label_ not in _NUMERIC_LABELS) for document in documents]
 
 
 class _GLiNER:
@@ -82,14 +82,14 @@ class _GLiNER:
         return [_distinct(entity["text"] for entity in entities) for entities in lists]
 
 
-class _Called:
+class _FunctionExtractor:
     """A function of the user, from a text to its names."""
 
     def __init__(self, function: Callable[[str], Any]) -> None:
         self.function = function
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
-        return [_distinct(strings("the names of an extractor", called("extractor", self.function, text))) for text in texts]
+        return [_distinct(strings("the names of an extractor", call_function("extractor", self.function, text))) for text in texts]
 
 
 def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
@@ -114,7 +114,7 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     if callable(getattr(extractor, "predict_entities", None)):
         return _GLiNER(extractor)
     if callable(extractor):
-        return _Called(extractor)
+        return _FunctionExtractor(extractor)
     raise InvalidArgumentError(
         f"extractor is {shown(extractor)}; expected an object with a method names(texts), a spaCy pipeline, a GLiNER model, or a "
         "function from a text to its names."

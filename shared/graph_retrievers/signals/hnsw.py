@@ -57,7 +57,7 @@ class HNSW:
     ----------
     outside : Tensor, shape [n], int64
         The rows without a vector in the graph.
-    held : int
+    size : int
         The number of the other rows.
 
     References
@@ -76,12 +76,12 @@ class HNSW:
         mask[rows[rows >= 0]] = False
         self._graph, self._rows, self.outside = graph, rows, mask.nonzero().flatten()
         self._repeated = self.outside if repeated is None else repeated
-        self.held, self.recall = count - len(self.outside), recall
+        self.size, self.recall = count - len(self.outside), recall
 
     @classmethod
     def of(cls, vectors: Tensor) -> HNSW:
         """Return the graph of vectors, shape [N, d]; of equal ones, it has only the first, because copies would displace others."""
-        faiss, graph, rows = import_faiss(), _empty(vectors.shape[1]), _first_of_each(vectors)
+        faiss, graph, rows = import_faiss(), _empty(vectors.shape[1]), _first_rows(vectors)
         threads = faiss.omp_get_max_threads()
         # Several threads would make another graph each time.
         faiss.omp_set_num_threads(1)
@@ -106,13 +106,13 @@ class HNSW:
 
         Rows `outside` are not among them; a vector without a row has -inf and -1.
         """
-        reach = min(k + 16 + min(len(self._rows) - self.held, k), len(self._rows))
+        reach = min(k + 16 + min(len(self._rows) - self.size, k), len(self._rows))
         settings = import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHING, 2 * reach))
         scores, places = (torch.from_numpy(part) for part in self._graph.search(queries.numpy(), reach, params=settings))
         rows = torch.where(places >= 0, self._rows[places.clamp(min=0)], -1)
         return scores.masked_fill(rows < 0, -torch.inf), rows
 
-    def followed(self, old_rows: Tensor) -> HNSW | None:
+    def updated(self, old_rows: Tensor) -> HNSW | None:
         """Return the graph of changed rows, where `old_rows` has the current row of each, -1 if new; None if too many changed."""
         place = torch.full((len(self._rows) + len(self.outside),), -1)
         # Of several rows with one content, the first has its vector.
@@ -170,7 +170,7 @@ class HNSW:
         return cls(graph, rows, len(vectors), repeated, float(recall))
 
 
-def _first_of_each(vectors: Tensor) -> Tensor:
+def _first_rows(vectors: Tensor) -> Tensor:
     """Return the first row of each distinct vector, ascending."""
     bits = vectors.contiguous().numpy().view(np.int32)
     factors = np.random.default_rng(0).integers(1, 2**62, bits.shape[1])

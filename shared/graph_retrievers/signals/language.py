@@ -16,7 +16,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.concurrency import at_most, called, in_threads, most_calls
+from graph_retrievers.concurrency import at_most, call_or_await, in_threads, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
@@ -100,7 +100,7 @@ def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
 
 def _invoked(model: Any, prompt: str) -> Any:
     """Return what a runnable of LangChain answers; one that can only be awaited is awaited, outside the loop that may run here."""
-    return called(model.invoke, getattr(model, "ainvoke", None), prompt)
+    return call_or_await(model.invoke, getattr(model, "ainvoke", None), prompt)
 
 
 def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> Any:

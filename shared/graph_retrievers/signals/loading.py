@@ -21,7 +21,7 @@ class PretrainedModel:
     """
 
     def __init__(self, model: str | Path | tuple[Any, Any], kind: str, label: str, device: str | torch.device | None) -> None:
-        self._given, self._kind, self._called = model, kind, label
+        self._source, self._kind, self._label = model, kind, label
         self.name = type(model[0]).__name__ if isinstance(model, tuple) else str(model)
         self.device = resolve_device(device)
         self._loaded: tuple[Any, Any] | None = None
@@ -29,8 +29,8 @@ class PretrainedModel:
     def parts(self) -> tuple[Any, Any]:
         """Return the model, on the device and without dropout, and the tokenizer."""
         if self._loaded is None:
-            source = self._given
-            tokenizer, model = source[::-1] if isinstance(source, tuple) else load_pretrained(str(source), self._kind, self._called)
+            source = self._source
+            tokenizer, model = source[::-1] if isinstance(source, tuple) else load_pretrained(str(source), self._kind, self._label)
             self._loaded = model.eval().to(self.device), tokenizer
         return self._loaded
 

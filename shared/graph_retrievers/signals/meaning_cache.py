@@ -112,7 +112,7 @@ class MeaningCache:
         """Return the graph of each text."""
         keys = [hashlib.sha256(f"{self.name}\0{text}".encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
-        results = self._known(by_key)
+        results = self._cached_graphs(by_key)
         missing = [key for key in by_key if key not in results]
         with progress_bar(total=len(missing), desc="parsing", unit="text", disable=not show_progress) as bar:
             for start in range(0, len(missing), _AT_A_TIME):
@@ -143,7 +143,7 @@ class MeaningCache:
             graph.check()
         return entries
 
-    def _known(self, texts: Mapping[str, str]) -> dict[str, MeaningGraph]:
+    def _cached_graphs(self, texts: Mapping[str, str]) -> dict[str, MeaningGraph]:
         results = {key: self._memory[key] for key in texts if key in self._memory}
         if self._file is None:
             return results

@@ -78,7 +78,7 @@ class PenmanParser:
     def __init__(self, graphs: Mapping[str, str] | str | Path, name: str = "penman") -> None:
         _penman()
         if isinstance(graphs, str | Path):
-            pairs = _read(Path(graphs))
+            pairs = _read_pairs(Path(graphs))
         elif isinstance(graphs, Mapping):
             pairs = list(graphs.items())
         else:
@@ -152,7 +152,7 @@ def _graph_or_empty(text: str | None) -> MeaningGraph:
         return MeaningGraph()
 
 
-def _read(file: Path) -> list[tuple[str, str]]:
+def _read_pairs(file: Path) -> list[tuple[str, str]]:
     """Return the texts and AMRs of a file; the AMRs are not read yet, so that one that is broken does not spoil the others."""
     try:
         blocks = re.split(r"\n\s*\n", file.read_text(encoding="utf-8-sig"))

@@ -99,7 +99,7 @@ class MultiVectorIndex(Signal):
         parts = list[Tensor]()
         for start in progress_bar(range(0, len(texts), _TEXTS_AT_A_TIME), desc="vectors", unit="batch", disable=not show_progress):
             parts += _encoded(encoder, list(texts[start : start + _TEXTS_AT_A_TIME]))
-        self._assign(*_joined(parts), device)
+        self._assign(*_pack(parts), device)
 
     def _assign(self, vectors: Tensor, indptr: Tensor, device: torch.device | None) -> None:
         self.device = device or torch.device("cpu")
@@ -123,7 +123,7 @@ class MultiVectorIndex(Signal):
 
     def search(self, queries: Sequence[str], k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest scores; see :meth:`Signal.search`."""
-        tables = self._asked(queries)
+        tables = self._query_tables(queries)
         full = self.indptr.diff() > 0
         scores = torch.full((len(queries), len(self)), float("-inf"), device=self.device)
         for query, vectors in enumerate(tables):
@@ -136,7 +136,7 @@ class MultiVectorIndex(Signal):
 
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32; 0 for a row or a query without vectors."""
-        return torch.stack([self._table(vectors) for vectors in self._asked(queries)])
+        return torch.stack([self._table(vectors) for vectors in self._query_tables(queries)])
 
     def _table(self, query: Tensor) -> Tensor:
         """Return the scores of all rows for the vectors of one query, shape [m, d]: Tensor, shape [N]."""
@@ -162,7 +162,7 @@ class MultiVectorIndex(Signal):
 
     def term_scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the largest product of each vector of the queries with the rows: Tensor, shape [n, T]."""
-        tables = self._asked(queries)
+        tables = self._query_tables(queries)
         scores = torch.zeros(batch.numel(), max(map(len, tables), default=0), device=self.device)
         for query in torch.unique(batch).tolist():
             pairs = (batch == query).nonzero().flatten()
@@ -171,7 +171,7 @@ class MultiVectorIndex(Signal):
             scores[pairs, : len(vectors)] = _largest(self.vectors[entries] @ vectors.T, owners, len(pairs))
         return scores
 
-    def _asked(self, queries: Sequence[str]) -> list[Tensor]:
+    def _query_tables(self, queries: Sequence[str]) -> list[Tensor]:
         """Return the vectors of each query, shape [m, d]."""
         if self.encoder is None:
             raise MissingSignalError(
@@ -220,7 +220,7 @@ class MultiVectorIndex(Signal):
         ends, vectors = self.indptr.tolist(), self.vectors.cpu()
         parts = [next(new_vectors) if row < 0 else vectors[ends[row] : ends[row + 1]] for row in rows]
         signal = copy(self)
-        signal._assign(*_joined(parts), self.device)
+        signal._assign(*_pack(parts), self.device)
         return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> Self:
@@ -235,7 +235,7 @@ def _largest(products: Tensor, owners: Tensor, count: int) -> Tensor:
     return table.masked_fill_(table == float("-inf"), 0.0)
 
 
-def _joined(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def _pack(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return the vectors of texts in one tensor, shape [T, d], and where those of each text begin, shape [N + 1]."""
     widths = {part.shape[1] for part in parts if len(part)}
     if len(widths) > 1:

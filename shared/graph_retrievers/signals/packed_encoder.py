@@ -74,14 +74,14 @@ class PackedEncoder:
         if self._project is not None:
             hidden = self._project(hidden)
         for layer in self._layers:
-            hidden = layer.rest(self._attend(layer.projected(hidden.to(self._dtype)), layout), hidden)
+            hidden = layer.after_attention(self._attend(layer.projected(hidden.to(self._dtype)), layout), hidden)
         if self._last is None:
             return self._mean(hidden, layout)
         starts = torch.from_numpy(lengths.cumsum() - lengths).to(self._device)
         first = hidden[starts]
         query, keys_values = self._last.query(first.to(self._dtype)), self._last.keys_and_values(hidden.to(self._dtype))
         attention = self._attend_first(query, keys_values, layout)
-        return self._last.rest(attention, first).float()
+        return self._last.after_attention(attention, first).float()
 
     def _attend(self, projected: Tensor, layout: list[_Group]) -> Tensor:
         """Return self-attention of packed queries, keys and values: shape [T, d], from shape [T, 3 d]."""
@@ -90,7 +90,7 @@ class PackedEncoder:
             query, key, value = self._split(projected, group, 3)
             out = scaled_dot_product_attention(query, key, value, attn_mask=group.mask)
             out = out.transpose(1, 2).reshape(group.rows * group.length, -1)
-            parts.append(out if group.kept is None else out[group.kept])
+            parts.append(out if group.places is None else out[group.places])
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _attend_first(self, query: Tensor, projected: Tensor, layout: list[_Group]) -> Tensor:
@@ -162,7 +162,7 @@ class _Group(NamedTuple):
     start: int
     stop: int
     padded: Tensor | None
-    kept: Tensor | None
+    places: Tensor | None
     mask: Tensor | None
 
     def table(self, packed: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class _Layer:
     def __init__(self, layer: Any, dtype: torch.dtype) -> None:
         attention = layer.attention.self
         self.projected = _linear([attention.query, attention.key, attention.value], dtype)
-        self.rest = _Rest(layer, dtype)
+        self.after_attention = _AfterAttention(layer, dtype)
 
 
 class _LastLayer:
@@ -186,10 +186,10 @@ class _LastLayer:
         attention = layer.attention.self
         self.query = _linear([attention.query], dtype)
         self.keys_and_values = _linear([attention.key, attention.value], dtype)
-        self.rest = _Rest(layer, dtype)
+        self.after_attention = _AfterAttention(layer, dtype)
 
 
-class _Rest:
+class _AfterAttention:
     """A layer after its attention, row by row."""
 
     def __init__(self, layer: Any, dtype: torch.dtype) -> None:

@@ -38,7 +38,15 @@ _NAMES = {
     *("ChunkedEncodingError", "IncompleteRead", "IncompleteReadError", "SSLEOFError", "SSLZeroReturnError", "gaierror"),
 }
 # What an OSError has whose class does not say that a connection failed.
-_LOST = {errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENOTCONN}
+_NETWORK_ERRORS = {
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ENETRESET,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
+}
 
 
 def is_transient(error: BaseException) -> bool:
@@ -77,7 +85,7 @@ def _passes(error: Exception) -> bool | None:
         return status in (408, 429) or status >= 500
     if any(kind.__name__ in _NAMES for kind in type(error).__mro__):
         return True
-    return True if isinstance(error, OSError) and error.errno in _LOST else None
+    return True if isinstance(error, OSError) and error.errno in _NETWORK_ERRORS else None
 
 
 def status_of(error: Exception) -> int | None:
@@ -111,14 +119,14 @@ def _until(text: str) -> float:
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
 
 
-def asked_pause(error: BaseException) -> str:
+def pause_sentence(error: BaseException) -> str:
     """Return a sentence on the pause that a service asks for in an error; "" if it asks for none.
 
     Examples
     --------
     >>> error = ConnectionError()
     >>> error.headers = {"Retry-After": "3600"}
-    >>> asked_pause(error)
+    >>> pause_sentence(error)
     'The service asks to wait 3,600 seconds before the next request (Retry-After).'
     """
     seconds = retry_after(error)
@@ -126,7 +134,7 @@ def asked_pause(error: BaseException) -> str:
 
 
 def _note(error: Exception) -> None:
-    text = asked_pause(error)
+    text = pause_sentence(error)
     if text and text not in getattr(error, "__notes__", ()):
         error.add_note(text)
 
@@ -155,8 +163,8 @@ class Retries:
     """
 
     def __init__(self, most: int, what: str) -> None:
-        self._most, self._what = most, what
-        self._stopped, self._lock, self._told, self.count = Event(), Lock(), float("-inf"), 0
+        self._most, self._label = most, what
+        self._stopped, self._lock, self._last_warning, self.count = Event(), Lock(), float("-inf"), 0
 
     def stop(self) -> None:
         """End all pauses: a call that waits is made once more, and no other call is repeated."""
@@ -178,12 +186,12 @@ class Retries:
             return call()
 
         try:
-            return Retrying(sleep=self._rest, **self._rules(time.monotonic() - began))(again)
+            return Retrying(sleep=self._sleep, **self._rules(time.monotonic() - began))(again)
         except Exception as error:
             _note(error)
             raise
 
-    async def awaited(self, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def call_async(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `call` returns when it is awaited."""
         from tenacity import AsyncRetrying
 
@@ -210,18 +218,18 @@ class Retries:
         delay = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
         return max(delay, retry_after(state.outcome.exception())) + delay * _CHANCE.uniform(0, 0.5)
 
-    def _rest(self, seconds: float) -> None:
+    def _sleep(self, seconds: float) -> None:
         self._stopped.wait(seconds)
 
     def _tell(self, state: Any) -> None:
         with self._lock:
             self.count += 1
-            loud = time.monotonic() - self._told >= _QUIET
-            self._told = time.monotonic() if loud else self._told
+            loud = time.monotonic() - self._last_warning >= _QUIET
+            self._last_warning = time.monotonic() if loud else self._last_warning
         logger.log(
             logging.WARNING if loud else logging.DEBUG,
             "%s failed (%s); the request is sent again in %.1f s, repetition %d of at most %d.",
-            self._what,
+            self._label,
             reason(state.outcome.exception()),
             state.upcoming_sleep,
             state.attempt_number,

@@ -19,7 +19,7 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.embedding import BatchedEmbedding
-from graph_retrievers.signals.encoder import Encoder, fast_bfloat16, longest, named_dtype
+from graph_retrievers.signals.encoder import Encoder, dtype_of, fast_bfloat16, longest
 from graph_retrievers.signals.loading import load_pretrained
 
 __all__ = ["SentenceEncoder", "minilm"]
@@ -113,7 +113,7 @@ class SentenceEncoder(BatchedEmbedding):
         self.max_length = positive("max_length", max_length)
         default = _TOKENS_CPU if self.device.type == "cpu" else _TOKENS
         self.batch_tokens = default if batch_tokens is None else positive("batch_tokens", batch_tokens)
-        self._dtype = named_dtype(dtype, self.device)
+        self._dtype = dtype_of(dtype, self.device)
         self._loaded: _Loaded | None = None
         self._lock = threading.Lock()
 
@@ -146,11 +146,11 @@ class SentenceEncoder(BatchedEmbedding):
     def _ready(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._chosen(*self._read())
+                self._loaded = self._in_precision(*self._load())
             return self._loaded
 
     @torch.inference_mode()
-    def _chosen(self, tokenizer: Any, model: Any) -> _Loaded:
+    def _in_precision(self, tokenizer: Any, model: Any) -> _Loaded:
         """Return the model in the precision that is asked for, or that agrees with float32."""
         limit = min(self.max_length, longest(model, tokenizer))
         pooling: Any = self.pooling
@@ -173,7 +173,7 @@ class SentenceEncoder(BatchedEmbedding):
         encoder.release()
         return _Loaded(tokenizer, encoder, limit, str(precision).removeprefix("torch."))
 
-    def _read(self) -> tuple[Any, Any]:
+    def _load(self) -> tuple[Any, Any]:
         tokenizer, model = load_pretrained(self._source, "AutoModel", "embedding model", dtype=torch.float32)
         self._prompts = self._settings("config_sentence_transformers.json").get("prompts") or {}
         if self.pooling is None:

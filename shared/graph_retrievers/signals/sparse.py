@@ -40,7 +40,7 @@ class Entries(NamedTuple):
     values: np.ndarray
 
 
-def first_of_each(old_rows: np.ndarray) -> np.ndarray:
+def without_repeats(old_rows: np.ndarray) -> np.ndarray:
     """Return `old_rows` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
     _, first = np.unique(old_rows, return_index=True)
     once = np.full(len(old_rows), -1, np.int64)
@@ -48,7 +48,7 @@ def first_of_each(old_rows: np.ndarray) -> np.ndarray:
     return once
 
 
-def followed(entries: Entries, old_rows: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
+def updated_entries(entries: Entries, old_rows: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
     """Return the matrix of a changed corpus, of `num_terms` terms; the order of the rows of a term is not fixed.
 
     `old_rows`, shape [N'], int64, is the current row of each row of the new corpus, -1 for new ones; no current row occurs twice.
@@ -90,7 +90,7 @@ class TermSignal(Signal):
 
     def _assign(self, indptr: Tensor, rows: Tensor, data: Tensor, num_rows: int, device: torch.device | None) -> None:
         self.device, self.num_rows, self._cache = device or torch.device("cpu"), num_rows, Cache()
-        self._asked = Cache(_BATCHES)
+        self._term_cache = Cache(_BATCHES)
         self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
 
     def _restore(self, tensors: dict[str, Tensor], num_rows: int, device: torch.device | None) -> None:
@@ -114,7 +114,7 @@ class TermSignal(Signal):
         return signal
 
     def _terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        return self._asked.get(tuple(queries), lambda: self.query_terms(queries))
+        return self._term_cache.get(tuple(queries), lambda: self.query_terms(queries))
 
     def prepare(self) -> None:
         """Sort the entries by term and row."""
@@ -337,7 +337,7 @@ class SparseIndex(TermSignal):
         terms, data, owner = _flat(term_weights)
         rows = np.repeat(np.flatnonzero(old_rows < 0), owner.diff().numpy()).astype(np.int32)
         count = max(int(terms.max()) + 1 if terms.numel() else 0, len(entries.indptr) - 1)
-        indptr, *parts = followed(entries, old_rows, (terms.numpy(), rows, data.numpy()), count)
+        indptr, *parts = updated_entries(entries, old_rows, (terms.numpy(), rows, data.numpy()), count)
         # Without the terms behind the last that is used.
         indptr = indptr[: np.searchsorted(indptr, indptr[-1]) + 1]
         rows_of, weights = map(torch.from_numpy, parts)
@@ -381,7 +381,7 @@ class SparseIndex(TermSignal):
 
     def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
-        once = first_of_each(old_rows.cpu().numpy())
+        once = without_repeats(old_rows.cpu().numpy())
         new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")

@@ -22,7 +22,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, reason
 from graph_retrievers.signals.embedding import Embedding, embed_texts, embedded_batches, hosted, requests_for
 from graph_retrievers.signals.embedding_models import CachedEmbedding, HostedEmbedding, as_embedding
-from graph_retrievers.signals.retries import asked_pause, is_transient, status_of
+from graph_retrievers.signals.retries import is_transient, pause_sentence, status_of
 from graph_retrievers.signals.vectors import check_vectors
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # Models with other weights, another pooling or another maximum length give other vectors for these texts.
 PROBES = ["probe", " ".join(f"word {number} of a long text." for number in range(200))]
 # The last bits of a vector depend on the number of threads and on the device: the greatest difference, as a part of the length.
-_ALIKE = 0.02
+_TOLERANCE = 0.02
 _CHECK = 8
 # Bytes of vectors in a file.
 _LIMIT = 4 << 30
@@ -90,7 +90,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
 def _failure(model: Any, error: Exception) -> str:
     """Return what to say of a model that failed: its name, why, and the pause that its service asks for."""
     name = getattr(model, "name", type(model).__name__)
-    return " ".join(filter(None, (f"The embedding model {name!r} failed: {reason(error)}.", asked_pause(error))))
+    return " ".join(filter(None, (f"The embedding model {name!r} failed: {reason(error)}.", pause_sentence(error))))
 
 
 def with_cache(embedding: Embedding, cache: bool | str | Path | None) -> Embedding:
@@ -143,7 +143,7 @@ class VectorCache:
     ----------
     path : Path
         The file, which only the user can read.
-    found : int
+    hits : int
         How many of the last call's texts were there.
     certain : bool
         Whether the model gives the two fixed texts different vectors. If not, they do not tell it from other models of its name.
@@ -154,7 +154,7 @@ class VectorCache:
     >>> asked = []
     >>> model = lambda texts: asked.extend(texts) or [[float(len(text)), 1.0] for text in texts]
     >>> cache = VectorCache(model, Path(tempfile.mkdtemp()))
-    >>> cache.vectors(["loom", "card"]).tolist(), cache.vectors(["loom", "a card"]).tolist(), cache.found, asked[2:]
+    >>> cache.vectors(["loom", "card"]).tolist(), cache.vectors(["loom", "a card"]).tolist(), cache.hits, asked[2:]
     ([[4.0, 1.0], [4.0, 1.0]], [[4.0, 1.0], [6.0, 1.0]], 1, ['loom', 'card', 'a card'])
     """
 
@@ -167,14 +167,14 @@ class VectorCache:
         texts: Sequence[str] = (),
     ) -> None:
         self._model: Embedding = as_embedding(embedding)
-        self._failed: BaseException | None = None
+        self._error: BaseException | None = None
         self._size = size
         root, requests = folder or cache_folder(), requests_for(self._model)
         # With the fixed texts, as many requests as run at a time.
         early = {_digest(text): text for text in texts[: (requests.max_concurrency - 1) * requests.batch_size]}
         with _alone(root, early) if early else nullcontext(False) as alone:
             # In a folder that cannot be written to, they would be embedded for nothing.
-            if not alone or _any_kept(root, early):
+            if not alone or _any_stored(root, early):
                 early = {}
             probe, vectors = self._probed(root, list(early.values()))
             self._open(root, probe, required)
@@ -183,9 +183,9 @@ class VectorCache:
 
     def _open(self, root: Path, probe: Tensor, required: bool) -> None:
         """Find the file of a model that gives the fixed texts these vectors, [2, d]."""
-        self._width, self.found, self._required = probe.shape[1], 0, required
-        self._limit, self._lost = _LIMIT, False
-        self.certain = bool((probe[0] - probe[1]).norm() > _ALIKE * probe.norm(dim=1).max())
+        self._width, self.hits, self._required = probe.shape[1], 0, required
+        self._limit, self._is_lost = _LIMIT, False
+        self.certain = bool((probe[0] - probe[1]).norm() > _TOLERANCE * probe.norm(dim=1).max())
         settings = [str(getattr(self._model, name, "")) for name in ("max_length", "pooling", "precision")]
         # What classes of LangChain call their models; another object of this name is not a name.
         values = (getattr(self._model, name, None) for name in ("model", "model_name", "model_id", "deployment", "dimensions"))
@@ -205,11 +205,11 @@ class VectorCache:
         table: dict[int, Tensor] = {}
         probes = range(len(PROBES))
         try:
-            for numbers, vectors in embedded_batches(self._model, [*PROBES, *early], told=False, first=len(PROBES)):
+            for numbers, vectors in embedded_batches(self._model, [*PROBES, *early], announce=False, first=len(PROBES)):
                 table |= zip(numbers, check_vectors(vectors).cpu(), strict=True)
         except BaseException as error:
             if all(number in table for number in probes):
-                self._failed = error
+                self._error = error
             elif isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 raise
             else:
@@ -228,14 +228,14 @@ class VectorCache:
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         self._limit = max(_LIMIT, (max(len(by_key), self._size) + len(PROBES)) * (4 * self._width + _CHECK))
-        table = self._held(by_key)
-        if len(table) == len(by_key) and self._failed is None:
-            self.found = len(keys)
+        table = self._stored_vectors(by_key)
+        if len(table) == len(by_key) and self._error is None:
+            self.hits = len(keys)
         else:
             with _alone(self.path.parent, by_key):
                 # Another process may have embedded them while this one waited.
-                table = self._held(by_key)
-                self.found = sum(key in table for key in keys)
+                table = self._stored_vectors(by_key)
+                self.hits = sum(key in table for key in keys)
                 self._embed({key: text for key, text in by_key.items() if key not in table}, table, show_progress)
         return torch.stack([table[key] for key in keys]) if keys else torch.empty((0, self._width))
 
@@ -243,8 +243,8 @@ class VectorCache:
         """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
         new, size, count = list(texts), len(table), len(table) + len(texts)
         try:
-            if self._failed is not None:
-                error, self._failed = self._failed, None
+            if self._error is not None:
+                error, self._error = self._error, None
                 raise error
             for numbers, vectors in embedded_batches(self._model, list(texts.values()), show_progress, size):
                 vectors = check_vectors(vectors, width=self._width).cpu()
@@ -263,7 +263,7 @@ class VectorCache:
 
     def _store(self, keys: Sequence[bytes], vectors: Tensor) -> int:
         """Return how many vectors are now kept: all, or none, after one warning, if the file cannot be written and need not be."""
-        if self._lost:
+        if self._is_lost:
             return 0
         try:
             self._keep(keys, vectors)
@@ -271,21 +271,21 @@ class VectorCache:
         except InvalidArgumentError as error:
             if self._required:
                 raise
-            self._lost = True
+            self._is_lost = True
             logger.warning("%s What is embedded from here on is lost if the build fails.", error)
             return 0
 
     def _is_of(self, probe: Tensor) -> bool:
         """Return whether a file is new, or holds the vectors of a model that gives the fixed texts these vectors."""
         keys = [b"probe %d" % row for row in range(len(probe))]
-        table = self._held(keys)
+        table = self._stored_vectors(keys)
         if len(table) < len(keys):
             self._keep(keys, probe)
             return True
         vectors = torch.stack([table[key] for key in keys])
-        return bool(((vectors - probe).norm(dim=1) <= _ALIKE * probe.norm(dim=1)).all())
+        return bool(((vectors - probe).norm(dim=1) <= _TOLERANCE * probe.norm(dim=1)).all())
 
-    def _held(self, keys: Any) -> dict[bytes, Tensor]:
+    def _stored_vectors(self, keys: Any) -> dict[bytes, Tensor]:
         """Return the whole vectors that are there."""
 
         def read(database: sqlite3.Connection) -> dict[bytes, Tensor]:
@@ -358,7 +358,7 @@ def _alone(root: Path, keys: Iterable[bytes]) -> Iterator[bool]:
         yield alone
 
 
-def _any_kept(root: Path, keys: Iterable[bytes]) -> bool:
+def _any_stored(root: Path, keys: Iterable[bytes]) -> bool:
     """Return whether a file of any model has the vector of one of the texts."""
     for path in root.glob("vectors-*.sqlite"):
         with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=60)) as database:

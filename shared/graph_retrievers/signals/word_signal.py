@@ -16,11 +16,11 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, strings
 from graph_retrievers.errors import IndexVersionError, InvalidArgumentError
-from graph_retrievers.graph.languages import found_language, language_code, stop_words
+from graph_retrievers.graph.languages import language_code, main_languages, stop_words
 from graph_retrievers.graph.words import normal
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.analyser import Analyser, analyser
-from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
+from graph_retrievers.signals.sparse import Entries, TermSignal, updated_entries, without_repeats
 
 TEXT_OPTIONS = ("language", "stem", "stopwords")
 """Names of the settings by which texts are cut into terms."""
@@ -45,7 +45,7 @@ class WordSignal(TermSignal):
     language : str, optional
         Code or English name of the language whose stop words and stemmer are used, such as "de", or those of several scripts,
         such as "en+ru"; "" for words as they are. The default is found from the texts, see
-        :func:`~graph_retrievers.graph.languages.found_language`; the attribute says which.
+        :func:`~graph_retrievers.graph.languages.main_languages`; the attribute says which.
     stem : bool or str, optional
         Whether words are stemmed, or of which of the languages. By default those of a language that is named are; of languages
         that are found, those of all but English: beside vectors, which know the forms of English words, stems of English gained
@@ -91,7 +91,7 @@ class WordSignal(TermSignal):
         self.vocabulary: dict[str, int] = {}
         occurrences = _occurrences(words, range(len(texts)), self.vocabulary)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-        entries = followed(nothing, np.full(len(texts), -1), occurrences, len(self.vocabulary))
+        entries = updated_entries(nothing, np.full(len(texts), -1), occurrences, len(self.vocabulary))
         self._weigh(entries, _lengths(occurrences, self.vocabulary, len(texts)), device)
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
@@ -157,7 +157,7 @@ class WordSignal(TermSignal):
         All scores are computed again from the counts of the words, because the weight of a word depends on the whole corpus.
         """
         signal = copy(self)
-        once = first_of_each(old_rows.cpu().numpy())
+        once = without_repeats(old_rows.cpu().numpy())
         new = np.flatnonzero(once < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
         vocabulary = dict(self.vocabulary)
@@ -165,7 +165,7 @@ class WordSignal(TermSignal):
         lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
         lengths[new] = _lengths(occurrences, vocabulary, len(once))[new]
         old_entries = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
-        entries = followed(old_entries, once, occurrences, len(vocabulary))
+        entries = updated_entries(old_entries, once, occurrences, len(vocabulary))
         mask = np.diff(entries.indptr) > 0
         if mask.sum() * _STALE < len(mask):
             # Many words that no text has any more; a few cost less where they are than new numbers for all others.
@@ -229,7 +229,7 @@ class WordSignal(TermSignal):
 
 def languages_of(texts: Sequence[str], language: str | None = None, stem: bool | str | None = None) -> dict[str, Any]:
     """Return the `language` and `stem` of a :class:`WordSignal` of texts, where those that are given may be None."""
-    codes = found_language(texts) if language is None else language_code(language)
+    codes = main_languages(texts) if language is None else language_code(language)
     if stem is None:
         stem = "+".join(code for code in codes.split("+") if language is not None or code != "en")
     elif isinstance(stem, bool):

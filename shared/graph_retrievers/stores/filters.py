@@ -51,31 +51,31 @@ class PredicateBuilder(ABC):
         return Predicate(self._mapping(checked_filter(condition, self.name)), self.parameters)
 
     def _mapping(self, condition: Mapping[str, Any]) -> str:
-        return joined([self._entry(key, operand) for key, operand in condition.items()], "AND")
+        return join_tests([self._entry(key, operand) for key, operand in condition.items()], "AND")
 
     def _entry(self, key: str, operand: Any) -> str:
         if key in ("$and", "$or"):
-            return joined([self._mapping(part) for part in operand], key[1:].upper())
+            return join_tests([self._mapping(part) for part in operand], key[1:].upper())
         if key == "$not":
             return f"NOT {self._mapping(operand)}"
         has_operators = isinstance(operand, Mapping) and any(str(name).startswith("$") for name in operand)
-        return joined(self._tests(key, operand if has_operators else {"$eq": operand}), "AND")
+        return join_tests(self._tests(key, operand if has_operators else {"$eq": operand}), "AND")
 
     @abstractmethod
     def _tests(self, key: str, operators: Mapping[str, Any]) -> list[str]:
         """Return the tests of a field, by their operators, such as ``{"$gte": 1990}``."""
 
-    def _named(self, value: Any) -> str:
+    def _parameter_name(self, value: Any) -> str:
         """Return the name of a new parameter."""
         name = f"{self.name}_{len(self.parameters)}"
         self.parameters[name] = value
         return name
 
 
-def joined(tests: Sequence[str], word: str) -> str:
+def join_tests(tests: Sequence[str], word: str) -> str:
     """Return tests joined by AND or OR; of no tests, AND is true and OR is false.
 
-    >>> joined(["a", "b"], "OR"), joined([], "AND")
+    >>> join_tests(["a", "b"], "OR"), join_tests([], "AND")
     ('(a OR b)', 'true')
     """
     return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"

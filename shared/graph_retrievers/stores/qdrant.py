@@ -155,13 +155,13 @@ class QdrantWords:
         InvalidArgumentError, DimensionMismatchError, DatabaseError
             See :class:`~graph_retrievers.stores.qdrant_points.QdrantPoints`.
         """
-        points = QdrantPoints(self.client, self.collection, index, words=self.name, length_drift=0.0, replace=replace, beside=True)
+        points = QdrantPoints(self.client, self.collection, index, words=self.name, length_drift=0.0, replace=replace, foreign=True)
         points.begin()
         points.write(batch_size, show_progress)
         points.finish()
         self._analyser = None
 
-    def _told(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """Return what was written last: settings of BM25, and traits."""
         properties = settings(self.client, self.collection)
         fill = f"QdrantWords(client, {self.collection!r}).fill(index)"
@@ -184,7 +184,7 @@ class QdrantWords:
 
     def traits(self) -> Mapping[str, Any]:
         """Return the properties of the index from when the collection was filled; InvalidArgumentError if it was not."""
-        return self._told()["traits"]  # type: ignore[no-any-return]
+        return self._settings()["traits"]  # type: ignore[no-any-return]
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search ranks and counts words among them."""
@@ -195,7 +195,7 @@ class QdrantWords:
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
         ids = self._among
-        return self._asked([(terms, ids, k) for terms in self._terms(texts)])
+        return self._search_points([(terms, ids, k) for terms in self._terms(texts)])
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
@@ -203,20 +203,22 @@ class QdrantWords:
         requests = [
             ({term: n}, ids, len(ids)) for weights, (_, ids) in zip(terms, pairs, strict=True) for term, n in weights.items()
         ]
-        results = iter(self._asked(requests))
+        results = iter(self._search_points(requests))
         return [[dict(next(results)) for _ in weights] for weights in terms]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[int, float]]:
         """Return how often each text has each of its words, by the place of the word."""
         if self._analyser is None:
-            self._told()
+            self._settings()
         assert self._analyser is not None
         return [
             added_weights((word_place(word), float(n)) for word, n in Counter(words).items())
             for words in self._analyser.tokenize(texts)
         ]
 
-    def _asked(self, searches: Sequence[tuple[dict[int, float], Sequence[str] | None, int]]) -> list[list[tuple[str, float]]]:
+    def _search_points(
+        self, searches: Sequence[tuple[dict[int, float], Sequence[str] | None, int]]
+    ) -> list[list[tuple[str, float]]]:
         """Return the points of searches, each by words and among ids (of all by default), in one request."""
         from qdrant_client import models
 

@@ -82,7 +82,7 @@ class QdrantPoints:
         words: str | None = "words",
         length_drift: float = 0.01,
         replace: bool = False,
-        beside: bool = False,
+        foreign: bool = False,
     ) -> None:
         check_client(client)
         self.client, self.collection, self.index, self.words = client, collection, index, words
@@ -93,19 +93,19 @@ class QdrantPoints:
         if words is None and self.dense is None:
             raise MissingSignalError("The index has no vectors to write; build it with embedding= or vectors=.")
         self.bm25 = bm25 if words is not None else None
-        drift, self.named = fraction("length_drift", length_drift), index.embedding_name
+        drift, self.embedding_name = fraction("length_drift", length_drift), index.embedding_name
         self._check_ids()
         with reaching():
             self.new = not client.collection_exists(collection)
             properties = None if self.new else settings(client, collection)
-            self.own, self.gone = bool(properties and properties.get("own")), list[Any]()
+            self.is_own, self.deletions = bool(properties and properties.get("own")), list[Any]()
             # Whether the collection is made anew.
             self.fresh = self.new
             if not self.new:
-                self._check(properties or {}, replace, beside)
+                self._check(properties or {}, replace, foreign)
                 absent_ids = self._absent(replace)
-                self.gone = [] if self.fresh else absent_ids
-        if self.dense is not None and (self.own or self.fresh):
+                self.deletions = [] if self.fresh else absent_ids
+        if self.dense is not None and (self.is_own or self.fresh):
             check_lengths(self.dense)
         self.mean = 0.0
         if isinstance(self.bm25, BM25):
@@ -124,26 +124,26 @@ class QdrantPoints:
                 "is the id of one and is made of that of the other; give one of them another id."
             )
 
-    def _check(self, properties: Mapping[str, Any], replace: bool, beside: bool) -> None:
+    def _check(self, properties: Mapping[str, Any], replace: bool, foreign: bool) -> None:
         """Raise an error if a collection that is there cannot take the index; with `replace` it is made anew."""
         from qdrant_client import models
 
         config = self.client.get_collection(self.collection).config.params
         subject, sparse = f"The collection {self.collection!r}", config.sparse_vectors or {}
-        if not self.own and not beside:
+        if not self.is_own and not foreign:
             raise InvalidArgumentError(f"{subject} was not made by write_index, which would delete its points; give another name.")
         fits = self.words is None or (self.words in sparse and sparse[self.words].modifier == models.Modifier.IDF)
-        if not fits and not (self.own and replace):
+        if not fits and not (self.is_own and replace):
             raise InvalidArgumentError(
                 f"{subject} has no sparse vectors {self.words!r} with the modifier idf. Make it with "
                 f"sparse_vectors_config={{{self.words!r}: models.SparseVectorParams(modifier=models.Modifier.IDF)}}, or let "
                 "fill(index) make one of another name."
             )
-        if not self.own:
+        if not self.is_own:
             return
         width, old_width = 0 if self.dense is None else self.dense.dimension, getattr(config.vectors, "size", 0)
-        names = (properties.get("embedding", ""), self.named)
-        self.named = self.named or names[0]
+        names = (properties.get("embedding", ""), self.embedding_name)
+        self.embedding_name = self.embedding_name or names[0]
         self.fresh = not fits or width != old_width or (all(names) and names[0] != names[1])
         if not self.fresh or replace:
             return
@@ -159,7 +159,7 @@ class QdrantPoints:
             points, offset = self.client.scroll(
                 self.collection, limit=_SCANNED, offset=offset, with_payload=[NODE, _DIGEST], with_vectors=False
             )
-            ids = [point.id for point in points if self.own and not {NODE, _DIGEST} <= (point.payload or {}).keys()]
+            ids = [point.id for point in points if self.is_own and not {NODE, _DIGEST} <= (point.payload or {}).keys()]
             if ids:
                 raise InvalidArgumentError(
                     f"The collection {self.collection!r} holds points that were not written here, such as {ids[0]}, and would "
@@ -169,7 +169,7 @@ class QdrantPoints:
             absent_ids += [point.id for point in points if node_of(point) not in self.index.graph]
             if offset is None:
                 break
-        if self.own:
+        if self.is_own:
             check_loss(f"The collection {self.collection!r}", count, len(absent_ids), replace)
         return absent_ids
 
@@ -178,10 +178,10 @@ class QdrantPoints:
         from qdrant_client import models
 
         # By which two writes at once are noticed.
-        properties: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named, "write": str(uuid4())}
+        properties: dict[str, Any] = {"own": self.is_own or self.fresh, "embedding": self.embedding_name, "write": str(uuid4())}
         if isinstance(self.bm25, BM25):
             properties |= self.bm25.settings | {"mean length": self.mean}
-        self.told = properties
+        self.properties = properties
         if self.dense is not None and properties["own"]:
             tell_bare(self.dense, self.index.graph.ids)
         with reaching():
@@ -210,9 +210,9 @@ class QdrantPoints:
             reaching(),
             progress_bar(total=len(ids), desc="writing points", unit="node", disable=not show_progress) as bar,
         ):
-            for start in range(0, len(self.gone), size):
-                selection = models.PointIdsList(points=self.gone[start : start + size])
-                if self.own:
+            for start in range(0, len(self.deletions), size):
+                selection = models.PointIdsList(points=self.deletions[start : start + size])
+                if self.is_own:
                     self.client.delete(self.collection, selection)
                 else:
                     self.client.delete_vectors(self.collection, [self.words], selection.points)
@@ -220,7 +220,7 @@ class QdrantPoints:
                 self.check_alone()
                 rows = range(start, min(start + size, len(ids)))
                 points = self._points(rows, weights)
-                if self.told["own"]:
+                if self.properties["own"]:
                     point_ids = [point.id for point in points]
                     old_points = self.client.retrieve(self.collection, point_ids, with_payload=[_DIGEST], with_vectors=False)
                     digests = {str(point.id): (point.payload or {}).get(_DIGEST) for point in old_points}
@@ -234,7 +234,7 @@ class QdrantPoints:
                         self.client.update_vectors(self.collection, vectors)
                 count += len(points)
                 bar.update(len(rows))
-        return Changes(count, 0, len(self.gone))
+        return Changes(count, 0, len(self.deletions))
 
     def _points(self, rows: range, weights: _Weights | None) -> list[Any]:
         """Return the points of some nodes, each with a digest of its vectors."""
@@ -261,10 +261,10 @@ class QdrantPoints:
         Each may have changed what the other had compared, so that neither is complete.
         """
         with reaching():
-            if (settings(self.client, self.collection) or {}).get("write") == self.told["write"]:
+            if (settings(self.client, self.collection) or {}).get("write") == self.properties["write"]:
                 return
             # With this mark, the other is not taken for whole either, whether it still runs or has ended.
-            self.client.update_collection(self.collection, metadata={_KEY: self.told})
+            self.client.update_collection(self.collection, metadata={_KEY: self.properties})
         raise DatabaseError(
             f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
             "other wrote. Let both end, and write again, one at a time."
@@ -273,7 +273,7 @@ class QdrantPoints:
     def finish(self) -> None:
         """Write the properties by which retrievers are chosen; without them, the collection counts as incomplete."""
         self.check_alone()
-        properties = {name: value for name, value in self.told.items() if name != "write"}
+        properties = {name: value for name, value in self.properties.items() if name != "write"}
         with reaching():
             self.client.update_collection(self.collection, metadata={_KEY: {**properties, "traits": traits_of(self.index)}})
 

@@ -48,7 +48,7 @@ class Prompt(NamedTuple):
     schema: dict[str, Any]
 
 
-def answered(operator: Any, question: Question, prompt: Prompt, instead: str, **fields: Any) -> Algorithm[Any]:
+def ask_model(operator: Any, question: Question, prompt: Prompt, instead: str, **fields: Any) -> Algorithm[Any]:
     """Return what the language model of an operator, its `language_model`, answers to a prompt, with the `fields` of its text.
 
     If there is no model, or it fails, it is None, and a note says what was done `instead`.
@@ -70,10 +70,10 @@ def tell_failure(name: str, question: Question, error: LanguageModelError, inste
         question.notes.append(f"{name}: {note}")
 
 
-def texts_read(texts: Sequence[str], most: int) -> list[str]:
+def answer_texts(texts: Sequence[str], most: int) -> list[str]:
     """Return the first texts of an answer, each once, without blank ones.
 
-    >>> texts_read([" Ada", "", "Ada", "Lyon", "Silk"], 2)
+    >>> answer_texts([" Ada", "", "Ada", "Lyon", "Silk"], 2)
     ['Ada', 'Lyon']
     """
     return list(dict.fromkeys(text.strip() for text in texts if text.strip()))[:most]

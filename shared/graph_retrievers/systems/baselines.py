@@ -14,7 +14,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.path_texts import texts_read
+from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.systems.system import System
 
@@ -33,7 +33,7 @@ class Rerank(Operator):
     -----
     The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their order. A (query, node) pair is
     encoded once, also across operators. A model that asks for them also gets the paths to the nodes
-    (:func:`~graph_retrievers.search.path_texts.texts_read`).
+    (:func:`~graph_retrievers.search.path_texts.relevance_texts`).
 
     Examples
     --------
@@ -51,8 +51,8 @@ class Rerank(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by the model's score."""
-        texts = yield from texts_read(question, candidates)
-        scores = yield Relevance(candidates.nodes, texts=texts, notes=question.heard)
+        texts = yield from relevance_texts(question, candidates)
+        scores = yield Relevance(candidates.nodes, texts=texts, notes=question.request_notes)
         return candidates.rescored(scores, question.owners(candidates.nodes))
 
 

@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, EdgesAmong, Mix, Near, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.path_texts import texts_read
+from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 
@@ -91,7 +91,7 @@ class STeX(Operator):
         counts, place = np.bincount(owners, minlength=question.count), places_within(owners)
         near, mask = (yield Neighbors(candidates.nodes)), np.zeros(question.size, bool)
         mask[candidates.nodes] = True
-        near = near.kept(~mask[near.node])
+        near = near.masked(~mask[near.node])
         # Neighbours come in rank order, so the first of a node is its best-ranked one.
         nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
         leads = near.owner[first]
@@ -186,9 +186,9 @@ class GRanker(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
-        texts = yield from texts_read(question, candidates, self.paths)
+        texts = yield from relevance_texts(question, candidates, self.paths)
         if self.alpha == 0:
-            scores = yield Relevance(candidates.nodes, texts=texts, notes=question.heard)
+            scores = yield Relevance(candidates.nodes, texts=texts, notes=question.request_notes)
             return candidates.rescored(scores, question.owners(candidates.nodes))
         if self.weighted:
             among, degree = yield Weights(candidates.nodes)
@@ -200,7 +200,7 @@ class GRanker(Operator):
         if self.degree == "subgraph":
             degree = np.bincount(links.owner, weights, len(candidates))
         mix = propagation(links, weights, degree)
-        scores = yield Relevance(candidates.nodes, mix, self.alpha, texts, notes=question.heard)  # lines 6 to 8
+        scores = yield Relevance(candidates.nodes, mix, self.alpha, texts, notes=question.request_notes)  # lines 6 to 8
         return candidates.rescored(scores, question.owners(candidates.nodes))
 
 

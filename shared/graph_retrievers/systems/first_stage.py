@@ -15,7 +15,7 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["written"]
+__all__ = ["system_text"]
 
 # The checkpoints whose systems are being composed, each as the first search of the one before.
 _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
@@ -26,10 +26,10 @@ def as_first(first: System | str | Operator) -> System | Operator:
     return first if isinstance(first, Operator) else read_system(first)
 
 
-def written(search: System | str | Operator) -> str | None:
+def system_text(search: System | str | Operator) -> str | None:
     """Return the text that :func:`read_system` reads as an equal system; None for an operator, and for a system without one.
 
-    >>> written("ppr(damping=0.5, seeds=7)"), written(read_system("ppr"))
+    >>> system_text("ppr(damping=0.5, seeds=7)"), system_text(read_system("ppr"))
     ('ppr(seeds=7)', 'ppr')
     """
     if isinstance(search, Operator):
@@ -44,7 +44,7 @@ def written(search: System | str | Operator) -> str | None:
 
 
 def read_first(text: str | None, checkpoint: str | Path | None) -> System:
-    """Return the first search of a checkpoint by its text (see :func:`written`); InvalidArgumentError if it has none.
+    """Return the first search of a checkpoint by its text (see :func:`system_text`); InvalidArgumentError if it has none.
 
     >>> read_first("ppr(seeds=7)", "a folder")
     PPR(seeds=7)
@@ -67,7 +67,7 @@ def composed(index: Corpus, search: System | str | Operator) -> Operator:
     if isinstance(search, Operator):
         return search
     system = read_system(search)
-    with _named(getattr(system, "checkpoint", None)):
+    with _composing(getattr(system, "checkpoint", None)):
         return system.compose(index)
 
 
@@ -94,13 +94,13 @@ class CompositeSystem(System):
         parts: list[Untrained] = []
         for system in self.inner:
             if isinstance(system, System):
-                with _named(getattr(system, "checkpoint", None)):
+                with _composing(getattr(system, "checkpoint", None)):
                     parts += system.untrained(index)
         return tuple(parts)
 
 
 @contextmanager
-def _named(checkpoint: str | Path | None) -> Iterator[None]:
+def _composing(checkpoint: str | Path | None) -> Iterator[None]:
     """Keep in mind that the first search of a checkpoint is being composed, or asked what is not trained."""
     names, under_way = () if checkpoint is None else (str(checkpoint),), _UNDER_WAY.get()
     if set(names) & set(under_way):

@@ -81,11 +81,11 @@ class AdaptiveReranking(Operator):
             if len(batch):
                 source = frontier.parent[batch] if turn % 2 else np.full(len(batch), -1)
                 texts = (yield PathTexts(_stepped(batch, source))) if paths else None
-                scores, near = yield Relevance(batch, texts=texts, notes=question.heard), Neighbors(batch)
+                scores, near = yield Relevance(batch, texts=texts, notes=question.request_notes), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
                 balance -= np.bincount(batch // size, minlength=question.count)
                 frontier.priority[batch] = inf
-                initial, frontier.nodes = (frontier.left(pool, balance) for pool in (initial, frontier.nodes))
+                initial, frontier.nodes = (frontier.unscored(pool, balance) for pool in (initial, frontier.nodes))
                 frontier.enter(batch, scores, near, balance)  # line 9
             turn += 1
         if not rounds:
@@ -112,7 +112,7 @@ class _Frontier:
         """Return the `k` nodes of the highest priorities, of each question."""
         return self.nodes[best(self.priority[self.nodes], k, groups=self.question.owners(self.nodes))]
 
-    def left(self, nodes: np.ndarray, balance: np.ndarray) -> np.ndarray:
+    def unscored(self, nodes: np.ndarray, balance: np.ndarray) -> np.ndarray:
         """Return those of some nodes, shape [n], that are not scored, without those of questions that have no budget `balance`."""
         nodes = nodes[self.priority[nodes] < inf]
         return nodes if balance.all() else nodes[balance[nodes // self.question.nodes] > 0]
@@ -121,7 +121,7 @@ class _Frontier:
         """Add the neighbours of nodes, shape [n], that were scored; `balance` has the budget of each question."""
         size = self.question.nodes
         open_scores = np.where(balance[batch // size] > 0, scores, -inf)
-        near = near.kept(open_scores[near.owner] > self.priority[near.node])
+        near = near.masked(open_scores[near.owner] > self.priority[near.node])
         if not len(near.node):
             return
         # The best node comes first; a neighbour of several enters by the first of them, which is written last.

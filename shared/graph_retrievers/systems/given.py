@@ -10,13 +10,13 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.systems.system import System, read_system
 
 
-def given_system(owner: str, value: Any, preset: System | None) -> Any:
+def system_or_preset(owner: str, value: Any, preset: System | None) -> Any:
     """Return the system that a class runs: the given one, read from a text or a mapping, or its preset if it is None.
 
     Raises InvalidArgumentError for a system of another kind than that of the preset, and for a class in place of a system.
 
     >>> from graph_retrievers import PPR
-    >>> given_system("PPRRetriever", "ppr(seeds=2)", PPR()), given_system("PPRRetriever", None, PPR())
+    >>> system_or_preset("PPRRetriever", "ppr(seeds=2)", PPR()), system_or_preset("PPRRetriever", None, PPR())
     (PPR(seeds=2), PPR())
     """
     not_a_class("system", value)

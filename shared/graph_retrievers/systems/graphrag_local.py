@@ -79,12 +79,12 @@ class EntityTexts(Operator):
         """Return the texts, then the reports, then the entities, with relationships as facts."""
         near, edges = yield Neighbors(candidates.nodes), Edges(candidates.nodes)
         mask = question.typed(edges.far, (*self.text_types, *self.report_types))
-        edges = edges.kept(~mask & (edges.far != candidates.nodes[edges.owner]))
-        texts = yield from self._texts(question, candidates, near.kept(self._are_texts(question, near.node)), edges)
+        edges = edges.masked(~mask & (edges.far != candidates.nodes[edges.owner]))
+        texts = yield from self._texts(question, candidates, near.masked(self._are_texts(question, near.node)), edges)
         facts = (yield from self._facts(question, candidates, edges)) if self.relationships else None
         if not self.text_types:
             return replace(candidates.joined(texts), facts=facts)
-        reports = self._reports(candidates, near.kept(question.typed(near.node, self.report_types)))
+        reports = self._reports(candidates, near.masked(question.typed(near.node, self.report_types)))
         return replace(texts.followed_by(reports, candidates), facts=facts)
 
     def _are_texts(self, question: Question, nodes: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ __all__ = ["GRetriever", "SteinerTreeSearch"]
 _FALL, _ROUNDING = 0.01, 1e-6
 _EDGES_PER_NODE = 20
 _NO_PRIZES = "edges have no prizes, for the index has no signal {!r}; build it with edge_signals=True"
-_LEFT_OUT = "the subgraph was searched among the {:,} nodes nearest to the nodes and edges that match"
+_LIMIT_NOTE = "the subgraph was searched among the {:,} nodes nearest to the nodes and edges that match"
 
 
 def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
@@ -207,7 +207,7 @@ class SteinerTreeSearch(Operator):
             places = np.sort(order(likeness)[:most])
             rows, relations, cut = rows[places], relations[places], True
         if cut:
-            question.notes.append(_LEFT_OUT.format(self.candidates))
+            question.notes.append(_LIMIT_NOTE.format(self.candidates))
         return pool, rows, relations
 
     def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:

@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, answered, array, record
+from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, array, ask_model, record
 from graph_retrievers.systems.system import System
 
 __all__ = ["HybGRAG", "RoutedSearch"]
@@ -156,7 +156,7 @@ class RoutedSearch(Operator):
         """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
         feedback = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
         relations = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
-        route = yield from answered(self, question, _ROUTE, _instead(before), relations=relations, feedback=feedback)
+        route = yield from ask_model(self, question, _ROUTE, _instead(before), relations=relations, feedback=feedback)
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
@@ -180,17 +180,17 @@ class RoutedSearch(Operator):
             ego = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
             steps: list[str | None] = [*relations] or [None]
             for relation in steps:
-                ego = yield from self._followed(question, ego, relation)
+                ego = yield from self._follow(question, ego, relation)
             egos.append((name, ego))
         return egos
 
-    def _followed(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
+    def _follow(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
         """Return the nodes to which a relation leads, each once; None for any relation."""
         edges = yield Edges(part.nodes)
         mask = edges.far != part.nodes[edges.owner]
         if relation is not None:
             mask &= np.array([name.casefold() == relation.casefold() for name in question.relation_names(edges.relation)], bool)
-        edges = edges.kept(mask)
+        edges = edges.masked(mask)
         ego = reached(part, edges.owner, edges.far, np.zeros(len(edges.far)), self.name, edges.relation)
         return ego.taken(np.sort(np.unique(ego.nodes, return_index=True)[1]))
 
@@ -213,13 +213,13 @@ class RoutedSearch(Operator):
             for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
                 steps = ego.steps()[at]
                 lines[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
-        verdict = yield from answered(self, question, _VALIDATE, "the result was not validated", texts="\n".join(lines))
+        verdict = yield from ask_model(self, question, _VALIDATE, "the result was not validated", texts="\n".join(lines))
         return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-        comment = yield from answered(self, question, _COMMENT, _instead(result), route=route, found=counts)
+        comment = yield from ask_model(self, question, _COMMENT, _instead(result), route=route, found=counts)
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 

@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, Prompt, answered, array, names_of, record, texts_read
+from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, array, ask_model, names_of, record
 from graph_retrievers.systems.step_chains import StepChains, chains_between
 from graph_retrievers.systems.system import System
 
@@ -131,9 +131,9 @@ class HypothesisChains(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
-        answer = yield from answered(self, question, _PROMPT, _WITHOUT, count=self.entities)
+        answer = yield from ask_model(self, question, _PROMPT, _WITHOUT, count=self.entities)
         hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
-        anchors = yield from self._linked(question, texts_read(answer["entities"], self.entities) if answer else None)
+        anchors = yield from self._linked(question, answer_texts(answer["entities"], self.entities) if answer else None)
         chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)
         if not whole:
             question.notes.append(f"{self.name}: chains over nodes with many edges were left out")

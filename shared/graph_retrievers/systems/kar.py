@@ -125,15 +125,15 @@ class KnowledgeAwareExpansion(Rewriting):
         """Return what the operator finds with the question and its expansion."""
         if not question.has_vectors or question.corpus.embedding is None:
             question.notes.append(f"{self.name}: {_NO_EMBEDDING}")
-            return (yield from self._searched(question, candidates))
+            return (yield from self._search(question, candidates))
         expansion = yield from self._expansion(question)
         text = "\n".join((question.text, *expansion)) if expansion else None
-        return (yield from self._searched(question, candidates, text))
+        return (yield from self._search(question, candidates, text))
 
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""
         # Entity parsing, and the document of each entity.
-        entities = yield from self._written(question, _ENTITIES, self.entities, least=0)
+        entities = yield from self._write_texts(question, _ENTITIES, self.entities, least=0)
         near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
         nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
 
@@ -150,7 +150,7 @@ class KnowledgeAwareExpansion(Rewriting):
             triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
         passages = None
         if entities is not None:
-            passages = yield from self._written(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
+            passages = yield from self._write_texts(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
         return passages or list(dict.fromkeys(text for text in documents if text.strip()))
 
 

@@ -113,7 +113,7 @@ class FactTrees(Operator):
 
         trees = spanning_trees((yield from self._facts(question, entities, chunks, similarity)))
         scores = yield from self._scored(question, trees)
-        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in self._arranged(trees[place])]
+        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in self._chunks_of(trees[place])]
         ranked += chunks[order(similarity, chunks)].tolist()
         nodes = np.array(list(dict.fromkeys(ranked)), np.int64)
         return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
@@ -134,7 +134,7 @@ class FactTrees(Operator):
     def _linked(self, question: Question, front: Candidates, chunks: bool) -> Algorithm[Candidates]:
         """Return the chunks, or else the entities, that are linked to some nodes."""
         near = yield Neighbors(front.nodes)
-        near = near.kept(question.typed(near.node, self._types) == chunks)
+        near = near.masked(question.typed(near.node, self._types) == chunks)
         return reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name)
 
     def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray, similarity: np.ndarray) -> Algorithm[list[Fact]]:
@@ -165,7 +165,7 @@ class FactTrees(Operator):
         chunks = np.array([tree[0].chunk for tree in trees], np.int64)
         return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
 
-    def _arranged(self, tree: list[Fact]) -> list[int]:
+    def _chunks_of(self, tree: list[Fact]) -> list[int]:
         """Return the chunks of a tree, as the walk meets its facts: those that state them, or its nodes where these are chunks."""
         return [fact.chunk for fact in tree] if self._types else [tree[0].root, *(end for fact in tree for end in fact[:2])]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.core.candidates import Candidates, best_of_each, followed, largest, places_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -315,10 +315,10 @@ class _Walks(NamedTuple):
         """Return shares and nodes of the walks, best first, of the pairs of `best` one after another: shape [n, K] each."""
         device, count = backend.index.device, len(self.places)
         step = count if device.type != "cpu" else max(1, _CACHED // max(self.request.graph.size, 1))
-        parts = [self._walked(backend.queries, slice(start, start + step), device) for start in range(0, count, step)]
+        parts = [self._walk(backend.queries, slice(start, start + step), device) for start in range(0, count, step)]
         return ranked_on_host(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
-    def _walked(self, queries: Queries, part: slice, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _walk(self, queries: Queries, part: slice, device: torch.device) -> tuple[Tensor, Tensor]:
         request, places = self.request, self.places[part].tolist()
         entries = slice(*np.searchsorted(self.owner, [part.start, part.start + len(places)]))
         seeds = torch.from_numpy(np.stack([self.owner[entries] - part.start, self.nodes[entries]])).to(device)
@@ -423,7 +423,7 @@ class PersonalizedPageRank(Operator):
 
     def prepare(self, index: GraphIndex) -> None:
         """Make the graph for the walks of questions without a filter."""
-        graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
+        graph = _cached_graph(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
         _ = graph.product, graph.single_product, graph.lists
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
@@ -459,9 +459,9 @@ class PersonalizedPageRank(Operator):
         if not weights.any():
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
         walk = yield from pushed(nodes, weights, self.damping)
-        if walk.left > TOLERANCE:
+        if walk.error > TOLERANCE:
             # Rounded up, as it is a bound.
-            bound = np.ceil(1e4 * walk.left) / 1e4
+            bound = np.ceil(1e4 * walk.error) / 1e4
             question.notes.append(
                 f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {bound:.4f} in all, of 1"
             )
@@ -498,11 +498,13 @@ def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], 
     """
     walk = queries.walk_allowed
     cache = (queries.index.graph if walk is None else queries).cache
-    return _kept(cache, walk, key, make)
+    return _cached_graph(cache, walk, key, make)
 
 
-def _kept(cache: Cache, walk: Tensor | None, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:
-    return cache.get(("transitions", key, Same(walk)), lambda: make(walk))
+def _cached_graph(
+    cache: Cache, walk: Tensor | None, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]
+) -> TransitionGraph:
+    return cache.get(("transitions", key, Identity(walk)), lambda: make(walk))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -107,10 +107,10 @@ class FlowPruning(Operator):
         """Return the ranked nodes and those of the best paths alternately."""
         paths = yield from self._between(question, candidates.nodes)
         scores = self._reliability(paths, candidates.nodes, question.size)
-        places = self._kept(paths, scores)
+        places = self._best_places(paths, scores)
         best_paths = Chains(paths.nodes[places], scores[places], self.name, rising=True)
         on_paths = along(best_paths)
-        on_paths.beside = {"trail_scores": on_paths.scores}
+        on_paths.columns = {"trail_scores": on_paths.scores}
         results = concatenated([on_paths, candidates]).taken(turns([on_paths.nodes, candidates.nodes], [1, 0]))
         chains = best_paths if self.chains == "hits" else results.chains
         return replace(results, scores=1 / np.arange(1, len(results) + 1), chains=chains)
@@ -118,7 +118,7 @@ class FlowPruning(Operator):
     def _between(self, question: Question, seeds: np.ndarray) -> Algorithm[_Paths]:
         """Return all simple paths of one to three steps from one of the seeds to another."""
         near = yield Neighbors(seeds)
-        near = near.kept(~question.typed(near.node, self.exclude_types))
+        near = near.masked(~question.typed(near.node, self.exclude_types))
         by = np.argsort(near.node, kind="stable")
         rank, node = near.owner[by], near.node[by]
         # The seeds at the i-th middle node are those of the entries from first[i] on, counts[i] of them.
@@ -139,7 +139,7 @@ class FlowPruning(Operator):
         three, rest = _first(np.argsort(degree[one] + degree[other], kind="stable"), counts[one] * counts[other], _MOST_PATHS)
         parts = []
         for near_start, near_end in ((two, two), (one[three], other[three])):
-            start, end, at = _joined(first, counts, near_start, near_end)
+            start, end, at = _pairs(first, counts, near_start, near_end)
             parts.append((rank[start], rank[end], middle[near_start[at]], middle[near_end[at]]))
         if cut or rest or unread:
             question.notes.append(_NOTE)
@@ -176,7 +176,7 @@ class FlowPruning(Operator):
             resources += amounts
         return np.bincount(np.nonzero(real)[0], resources[edge], len(real)) / real.sum(1)
 
-    def _kept(self, paths: _Paths, scores: np.ndarray) -> list[int]:
+    def _best_places(self, paths: _Paths, scores: np.ndarray) -> list[int]:
         """Return the places of the best paths; of those through the same nodes, in any order, only the first."""
         if not len(scores):
             return []
@@ -202,7 +202,7 @@ def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray,
     return head, len(head) < len(order)
 
 
-def _joined(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:
+def _pairs(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return all pairs of an entry of list ``left[i]`` and one of list ``right[i]``: both entries, and i, each [T]."""
     sizes = counts[left] * counts[right]
     at = np.repeat(np.arange(len(left)), sizes)

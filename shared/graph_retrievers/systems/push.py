@@ -19,7 +19,7 @@ _MAX_STEPS = 100_000
 # What stays unpushed, as parts of the bound: of nodes whose neighbours are known, which costs no round trip, and of the others.
 _KNOWN, _OTHERS = 1e-3, 1 / 4
 # Ratios that differ by less are equal: of nodes that are alike, all are asked for, or none.
-_ALIKE = 1 - 1e-9
+_EQUAL = 1 - 1e-9
 
 
 class PushedWalk:
@@ -58,22 +58,22 @@ class PushedWalk:
         self.restart, self.damping = restart / restart.sum(), damping
         self.residual, self.shares = self.restart.copy(), np.zeros(len(self.nodes))
         # Whose neighbours were asked for, whose are known, and who has none.
-        self.asked, self.known, self.ends = (np.zeros(len(self.nodes), bool) for _ in range(3))
+        self.is_requested, self.is_known, self.ends = (np.zeros(len(self.nodes), bool) for _ in range(3))
         self.sources, self.targets, self.parts = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
 
     @property
-    def left(self) -> float:
+    def error(self) -> float:
         """The L1 error of the shares once :meth:`settle` has settled the residual."""
         return float(self.damping * self.residual.sum())
 
     def push(self, most: float) -> None:
         """Push all nodes whose neighbours are known, until their residuals together are at most `most`."""
         for _ in range(_MAX_STEPS):
-            mass = np.where(self.known, self.residual, 0.0)
+            mass = np.where(self.is_known, self.residual, 0.0)
             if mass.sum() <= most:
                 return
             self.shares += (1 - self.damping) * mass
-            self.residual = np.where(self.known, 0.0, self.residual)
+            self.residual = np.where(self.is_known, 0.0, self.residual)
             self.residual += self.damping * np.bincount(self.targets, mass[self.sources] * self.parts, len(self.nodes))
             self.residual[: len(self.restart)] += self.damping * mass[self.ends].sum() * self.restart
         raise ConvergenceError(
@@ -86,7 +86,7 @@ class PushedWalk:
 
         It is the shortest such list for which the residuals of others that were not asked for are together at most `most`.
         """
-        (place,) = np.nonzero(~self.asked & (self.residual > 0))
+        (place,) = np.nonzero(~self.is_requested & (self.residual > 0))
         degree = yield Degree(self.nodes[place])
         ratio = self.residual[place] / np.maximum(degree, 1)
         by = np.lexsort((self.nodes[place], -ratio))
@@ -95,7 +95,7 @@ class PushedWalk:
         (needed,) = np.nonzero(behind > most)
         if not len(needed):
             return place[:0]
-        return place[by[ratio[by] >= _ALIKE * ratio[by[needed[-1]]]]]
+        return place[by[ratio[by] >= _EQUAL * ratio[by[needed[-1]]]]]
 
     def meet(self, frontier: np.ndarray, near: np.ndarray, owner: np.ndarray, weights: np.ndarray, mask: np.ndarray) -> None:
         """Take in the neighbours, `near` [T], of nodes at places, `frontier` [F], with the weights of the edges, [T].
@@ -104,11 +104,11 @@ class PushedWalk:
         """
         new = np.setdiff1d(near, self.nodes)
         self.nodes = np.append(self.nodes, new)
-        for name in ("shares", "residual", "asked", "known", "ends"):
+        for name in ("shares", "residual", "is_requested", "is_known", "ends"):
             column = getattr(self, name)
             setattr(self, name, np.append(column, np.zeros(len(new), column.dtype)))
         strength = np.bincount(owner, weights, len(frontier))
-        self.asked[frontier], self.known[frontier], self.ends[frontier] = True, mask, strength == 0
+        self.is_requested[frontier], self.is_known[frontier], self.ends[frontier] = True, mask, strength == 0
         self.sources = np.append(self.sources, frontier[owner])
         self.targets = np.append(self.targets, places_of(self.nodes, near))
         self.parts = np.append(self.parts, weights / strength[owner])
@@ -158,13 +158,13 @@ def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: fl
     >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
     >>> backend = MemoryBackend(Queries.of(index, ["?"]))
     >>> (walk,) = run(backend, [pushed(np.array([0]), np.array([1.0]), 0.5)])
-    >>> walk.nodes, walk.shares.round(3), walk.left < 1e-4
+    >>> walk.nodes, walk.shares.round(3), walk.error < 1e-4
     (array([0, 1, 2]), array([0.583, 0.333, 0.083]), True)
     """
     walk = PushedWalk(nodes, weights, damping)
     while True:
         walk.push(_KNOWN * tolerance)
-        if walk.left <= tolerance:
+        if walk.error <= tolerance:
             break
         frontier = yield from walk.frontier(_OTHERS * tolerance)
         if not len(frontier):

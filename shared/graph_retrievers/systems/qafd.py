@@ -26,7 +26,7 @@ _EDGE = np.dtype([("one", np.int64), ("other", np.int64), ("weight", np.float64)
 _EPSILON = 0.02
 
 
-class _Reached:
+class _FlowState:
     """The nodes that the flow has reached, in this order, and the edges of those that sent mass, by places of these nodes."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class _Reached:
         """Read the edges of nodes with their weights for the question, and add the nodes at the other ends."""
         rows = self.nodes["row"][places]
         links = yield Edges(rows)
-        links = links.kept(links.far != rows[links.owner])
-        new = links.kept(places_of(self.nodes["row"], links.far) < 0)
+        links = links.masked(links.far != rows[links.owner])
+        new = links.masked(places_of(self.nodes["row"], links.far) < 0)
         ends, first = np.unique(new.far, return_index=True)
         if len(ends):
             yield from self.add(ends, rows[new.owner[first]])
@@ -126,7 +126,7 @@ class FlowDiffusion(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that mass has reached, by their scores."""
-        state = _Reached()
+        state = _FlowState()
         yield from state.add(np.sort(candidates.nodes), np.full(len(candidates), -1))
         state.nodes["mass"] = self.mass * state.nodes["capacity"]
         for _ in range(self.rounds):

@@ -22,7 +22,7 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, Prompt, answered, record, texts_read, texts_schema
+from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, ask_model, record, texts_schema
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, composed
 from graph_retrievers.systems.system import System
@@ -71,25 +71,25 @@ class Rewriting(Composite):
         texts = ("a language model (pass language_model=)",) if self.language_model is None else ()
         return (*texts, *super().lacks(given))
 
-    def _written(
+    def _write_texts(
         self, question: Question, prompt: Prompt, count: int = 1, *, least: int = 1, **fields: str
     ) -> Algorithm[list[str] | None]:
         """Return the first texts, or the text, that the model writes; None with a note if it fails or writes nothing.
 
         With `least` 0, an empty list is an answer.
         """
-        answer = yield from answered(self, question, prompt, self.instead, count=count, **fields)
+        answer = yield from ask_model(self, question, prompt, self.instead, count=count, **fields)
         if answer is None:
             return None
         (name,) = prompt.schema["properties"]
         values = [answer[name]] if isinstance(answer[name], str) else answer[name]
-        texts = texts_read(values, count)
+        texts = answer_texts(values, count)
         if texts or len(values) == least == 0:
             return texts
         question.notes.append(f"{self.name}: the language model wrote nothing; {self.instead}")
         return None
 
-    def _searched(
+    def _search(
         self, question: Question, candidates: Candidates, text: str | None = None, vector: Tensor | None = None
     ) -> Algorithm[Candidates]:
         """Return what the operator finds for the question, or for a text or a vector instead; its notes come first."""
@@ -102,13 +102,13 @@ class Rewriting(Composite):
 class SubQuestion(Request):
     """What an operator finds for a question, or for `text` instead: ``(Candidates, notes)``.
 
-    It starts from `found` and requests `k` nodes. With `text`, the vector is that of the text; `vector`, shape [d], replaces
+    It starts from `candidates` and requests `k` nodes. With `text`, the vector is that of the text; `vector`, shape [d], replaces
     either.
     """
 
     shared = ("operator", "k")
     operator: Operator
-    found: Candidates
+    candidates: Candidates
     k: int
     text: str | None = None
     vector: Tensor | None = None
@@ -127,7 +127,7 @@ class SubQuestion(Request):
         inside = backend.for_texts(texts, places, vectors=vectors, k=first.k)
         questions = inside.questions()
         pairs = zip(questions, requests, strict=True)
-        searches = [first.operator.stepped(question, request.found) for question, (_, request) in pairs]
+        searches = [first.operator.stepped(question, request.candidates) for question, (_, request) in pairs]
         results = run(inside, searches, queries.trace, first.operator.name)
         if inside.queries.latents is not queries.latents:
             queries.latents.encoded += inside.queries.latents.encoded
@@ -185,9 +185,9 @@ class HypotheticalDocuments(Rewriting):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
-        passages = yield from self._written(question, _PASSAGES, self.documents)
+        passages = yield from self._write_texts(question, _PASSAGES, self.documents)
         vector = (yield MeanVector(passages)) if passages else None
-        return (yield from self._searched(question, candidates, vector=vector))
+        return (yield from self._search(question, candidates, vector=vector))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ class QueryDecomposition(Rewriting):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
-        parts = yield from self._written(question, _QUESTIONS, self.questions, least=0)
+        parts = yield from self._write_texts(question, _QUESTIONS, self.questions, least=0)
         answers = yield tuple(SubQuestion(self.operators[0], candidates, question.k, text) for text in (None, *(parts or ())))
         question.notes[:0] = [note for _, notes in answers for note in notes]
         lists = [result for result, _ in answers]
@@ -326,7 +326,7 @@ class InterleavedReasoning(Rewriting):
             # Reason: the next sentence, from what was found so far.
             passages = (yield Texts(results.nodes, titles=True)) if self.language_model is not None else []
             context = "\n\n".join(text[:_LONGEST] for text in passages)
-            sentence = yield from self._written(question, _THOUGHT, passages=context, thoughts=" ".join(thoughts))
+            sentence = yield from self._write_texts(question, _THOUGHT, passages=context, thoughts=" ".join(thoughts))
             thoughts += sentence or []
             if not sentence or _END in sentence[0].lower():
                 break

@@ -25,7 +25,7 @@ class Steps(NamedTuple):
         """Return some of the steps: `keep`, shape [T], is a mask."""
         return Steps(*(column[keep] for column in self))
 
-    def with_others(self, steps: Steps) -> Steps:
+    def with_steps(self, steps: Steps) -> Steps:
         """Return these steps and others."""
         near, *columns = (np.append(values, more) for values, more in zip(self, steps, strict=True))
         by = np.argsort(near, kind="stable")
@@ -108,7 +108,7 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
             few = np.argsort(degrees, kind="stable")
             few = few[np.cumsum(degrees[few]) <= most]
             whole = len(few) == len(new)
-            steps = steps.with_others((yield from first_steps(question, np.sort(new[few]))))
+            steps = steps.with_steps((yield from first_steps(question, np.sort(new[few]))))
         # The last step but one leads only to nodes from which there is a last one.
         begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if remaining == 1 else steps)
         parts.append(begun.to(last))

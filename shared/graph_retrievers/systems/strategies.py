@@ -44,13 +44,13 @@ class _Pool:
         self.question, self.start, self.most = question, start, most
         self.nodes = start.nodes
         self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
-        self.started, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
+        self.started, self.is_offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
         self.started[start.nodes] = True
         self.visited, self.scores = np.zeros(0, np.int64), np.zeros(0)
         self.visits, self.selected = np.zeros(question.count, np.int64), np.zeros(question.count, np.int64)
 
     @property
-    def left(self) -> np.ndarray:
+    def remaining(self) -> np.ndarray:
         """How many nodes are still to be selected for each question; 0 where the search has visited too many for them."""
         return np.where(self.visits >= _VISITED * self.most, 0, np.maximum(self.most - self.selected, 0))
 
@@ -61,7 +61,7 @@ class _Pool:
 
     def unfinished(self, places: np.ndarray) -> np.ndarray:
         """Return those of some places, shape [n], whose questions have nodes left to select."""
-        groups, goes = self.question.owners(self.nodes[places]), self.left > 0
+        groups, goes = self.question.owners(self.nodes[places]), self.remaining > 0
         return places[goes[np.zeros(len(places), np.int64) if groups is None else groups]]
 
     def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -112,20 +112,20 @@ class _Traversal(Operator):
     def _pool(self, question: Question, start: Candidates) -> _Pool:
         return _Pool(question, start, self.select_k or question.k)
 
-    def _walked(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
+    def _expands(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
         """Return which nodes have their neighbours read: bool, of the shape of `places`."""
         return np.ones(len(places), bool) if self.max_depth is None else pool.depth[places] < self.max_depth
 
     def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Find the best neighbours of the nodes at some places, visited in this order: their own places and cosines."""
         # The parent of a node is the least deep of those that lead to it, of several the one visited first.
-        sources = visited[self._walked(pool, visited)]
+        sources = visited[self._expands(pool, visited)]
         sources = sources[np.argsort(pool.depth[sources], kind="stable")]
         near = yield Neighbors(pool.nodes[sources])
-        fresh = ~pool.offered[near.node]
+        fresh = ~pool.is_offered[near.node]
         nodes, first = np.unique(near.node[fresh], return_index=True)
         parent = sources[near.owner[fresh][first]]
-        pool.offered[nodes] = True
+        pool.is_offered[nodes] = True
         cosines = yield Similarity(nodes)
         # Of equal ones those of the lowest rows, as rows ascend.
         by = best(cosines, self.adjacent_k, groups=pool.question.owners(nodes))
@@ -181,7 +181,7 @@ class EagerTraversal(_Traversal):
         """Return the nodes visited; those of `candidates` are the start."""
         pool, new = self._pool(question, candidates), np.arange(len(candidates))
         cosines = yield Similarity(candidates.nodes)
-        while len(new) and pool.left.any():
+        while len(new) and pool.remaining.any():
             pool.visit(new, cosines - 2 * pool.depth[new])
             new, cosines = yield from self._neighbors(pool, pool.unfinished(new))
         return pool.result(self.name)
@@ -234,11 +234,11 @@ class ScoredTraversal(_Traversal):
         """Return the nodes visited, best first; those of `candidates` are the start."""
         pool, waiting = self._pool(question, candidates), np.arange(len(candidates))
         scores = yield from self._scored(pool, waiting, (yield Similarity(candidates.nodes)))
-        while len(waiting) and (remaining := int(pool.left[0])):
+        while len(waiting) and (remaining := int(pool.remaining[0])):
             limit = min(remaining, self.per_iteration_limit or remaining)
             waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
             # Nodes whose neighbours are not read do not count.
-            mask = self._walked(pool, waiting)
+            mask = self._expands(pool, waiting)
             now = waiting[np.cumsum(mask) - mask < limit]
             pool.visit(now, scores[now])
             new, cosines = yield from self._neighbors(pool, now)
@@ -318,7 +318,7 @@ class MMRTraversal(_Traversal):
         pool, waits = self._pool(question, candidates), np.ones(len(candidates), bool)
         cosines, vectors = yield Similarity(candidates.nodes), Vectors(candidates.nodes)
         redundancy = np.zeros(len(candidates))  # the largest cosine of each node with one that was visited
-        while waits.any() and pool.left[0]:
+        while waits.any() and pool.remaining[0]:
             scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
             if scores.max() < self.min_mmr_score - _EQUAL:
                 break

@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
-from graph_retrievers.arguments import check_keywords, meant, typed
+from graph_retrievers.arguments import check_keywords, suggestion, typed
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
@@ -100,7 +100,7 @@ class System(ABC):
             return super().__new__(cls)
 
     @cached_property
-    def _kept(self) -> Cache:
+    def _parts_cache(self) -> Cache:
         """What was made of the system, by what it depends on, such as the device to which a network is moved."""
         return Cache()
 
@@ -140,7 +140,7 @@ class System(ABC):
 
     def __repr__(self) -> str:
         """Return the parameters that differ from the defaults; an object is not shown, as a model may hold a key."""
-        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._changed())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={_repr(value)}' for name, value in self._changed())})"
 
     def __str__(self) -> str:
         """Return the text that :func:`read_system` reads, such as ``ppr(damping=0.7)``."""
@@ -170,13 +170,13 @@ def _literal(value: Any) -> str:
     if isinstance(value, float) and isinf(value):
         # Python has no literal for infinity, but reads a number that is too large for a float as infinity.
         return "1e999" if value > 0 else "-1e999"
-    return repr(str(value)) if isinstance(value, System | Path) else _shown(value)
+    return repr(str(value)) if isinstance(value, System | Path) else _repr(value)
 
 
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     """Return a plain value or a system as it is written in Python; three dots for another object."""
     if isinstance(value, list | tuple):
-        shown_parts = ", ".join(map(_shown, value))
+        shown_parts = ", ".join(map(_repr, value))
         return f"[{shown_parts}]" if isinstance(value, list) else f"({shown_parts}{',' * (len(value) == 1)})"
     if isinstance(value, System | str | bool | Path | None):
         return repr(value)
@@ -240,7 +240,7 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
     else:
         raise InvalidArgumentError(f"Expected a system, such as PPR() or 'ppr(damping=0.7)', got {shown(given)}.")
     if not isinstance(name, str) or name not in SYSTEMS:
-        hint = meant(name.lower(), SYSTEMS) if isinstance(name, str) else ""
+        hint = suggestion(name.lower(), SYSTEMS) if isinstance(name, str) else ""
         raise InvalidArgumentError(
             f"Unknown system {shown(name)}; choose from {', '.join(map(repr, SYSTEMS))}.{hint} One of your own is known once its "
             "module is imported; commands import it for MODULE:NAME."

@@ -20,7 +20,7 @@ from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarit
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, Prompt, answered, names_of, numbered, option_scores, record, tell_failure
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, numbered, option_scores, record, tell_failure
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -137,16 +137,16 @@ class RelationBeam(Operator):
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the entities of all rounds, then the nodes found before."""
         try:
-            return (yield from self._walked(question, candidates))
+            return (yield from self._walk(question, candidates))
         except LanguageModelError as error:
             scored = question.reads_texts or question.has_vectors
             instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
             tell_failure(self.name, question, error, instead)
             alone = copy(self)
             alone.language_model = None
-            return (yield from alone._walked(question, candidates)) if scored else candidates
+            return (yield from alone._walk(question, candidates)) if scored else candidates
 
-    def _walked(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def _walk(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         beam, rounds, facts = candidates, [candidates.top(0)], list[str]()
         for remaining in reversed(range(self.depth)):
             edges = yield Edges(beam.nodes)
@@ -252,7 +252,7 @@ class RelationBeam(Operator):
         if self.language_model is None:
             return False
         lines = "\n".join(f"- {fact}" for fact in facts)
-        answer = yield from answered(self, question, _ENOUGH, "the search went on", facts=lines)
+        answer = yield from ask_model(self, question, _ENOUGH, "the search went on", facts=lines)
         return answer is not None and bool(answer["sufficient"])
 
 

@@ -16,7 +16,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, answered, array, names_of, numbered, record
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, ask_model, names_of, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.think_on_graph import RelationBeam
@@ -126,7 +126,7 @@ class ContextBeam(RelationBeam):
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
         self.decay = number("decay", decay, most=1000)
 
-    def _walked(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def _walk(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         beam, clue, rounds = (yield from self._topics(question, candidates)), "", list[Candidates]()
         texts, contents, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
         for _ in range(self.depth):
@@ -148,7 +148,7 @@ class ContextBeam(RelationBeam):
         if self.language_model is None or len(candidates) < 3:
             return candidates
         (names,) = yield from names_of([candidates.nodes])
-        answer = yield from answered(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
+        answer = yield from ask_model(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
         places = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(candidates)})
         return candidates.taken(np.array(places)) if places else candidates
 
@@ -157,7 +157,7 @@ class ContextBeam(RelationBeam):
         if self.language_model is None:
             return clue
         lines = "\n".join(f"- {text[:_LONGEST]}" for text in contents[: self.texts])
-        answer = yield from answered(self, question, _ENOUGH, "the search went on", texts=lines, clue=clue or "none")
+        answer = yield from ask_model(self, question, _ENOUGH, "the search went on", texts=lines, clue=clue or "none")
         if answer is None:
             return clue
         return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
@@ -165,7 +165,7 @@ class ContextBeam(RelationBeam):
     def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
         edges = yield Edges(beam.nodes)
-        edges = edges.kept(~question.typed(edges.far, self.text_types))
+        edges = edges.masked(~question.typed(edges.far, self.text_types))
         relations = yield from self._relations(question, beam, edges, clue)
         rows = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
         facts = [fact for relation in relations for fact in relation.facts()]
@@ -188,7 +188,7 @@ class ContextBeam(RelationBeam):
     ) -> Algorithm[tuple[Candidates, list[str], np.ndarray]]:
         """Return the best texts of entities, what models read of each, after the `ways`, and the places of their entities."""
         near = yield Neighbors(entities.nodes)
-        near = near.kept(question.typed(near.node, self.text_types))
+        near = near.masked(question.typed(near.node, self.text_types))
         owner, nodes = np.append(np.arange(len(entities)), near.owner), np.append(entities.nodes, near.node)
         contents = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
         if question.reads_texts:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.graph.addresses import node_source, page_of
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
@@ -28,7 +28,7 @@ _READ, _WORDS_A_NAME = 10_000, 70
 # A word in more texts than both of these does not tell a node apart.
 _SHARE, _FEW = 0.003, 10
 # In manuals and papers, at most 0.05 of the texts contain names, in encyclopedias 0.35 or more.
-_MENTIONED = 0.15
+_MENTION_SHARE = 0.15
 STRUCTURE = ("contains", "next", "child")
 """The relations of edges that a document's own structure makes."""
 LINKED = 0.1
@@ -126,7 +126,7 @@ def names_identify(index: Corpus) -> bool:
 
     def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
-        names = _sample([own_name(*column) for column in columns])
+        names = _sample([node_name(*column) for column in columns])
         texts = bm25.indptr.diff().tolist()
         # A word that BM25 does not know is in no text.
         counts = [
@@ -135,13 +135,13 @@ def names_identify(index: Corpus) -> bool:
         return rare_names(counts, len(graph), lambda: names_mentioned(graph))
 
     # For these counts of words: indexes may share a graph.
-    return graph.cache.get(("names identify", Same(bm25)), make)
+    return graph.cache.get(("names identify", Identity(bm25)), make)
 
 
-def own_name(title: str, text: str, node: str) -> str:
+def node_name(title: str, text: str, node: str) -> str:
     """Return what :func:`names_identify` takes as the name of a node: its title, or the id of one without a text.
 
-    >>> own_name("", "", "ada"), own_name("", "A loom.", "7")
+    >>> node_name("", "", "ada"), node_name("", "A loom.", "7")
     ('ada', '')
     """
     return title or ("" if text.strip() else node)
@@ -159,7 +159,7 @@ def rare_names(counts: Sequence[Sequence[int]], size: int, mentioned: Callable[[
 
     def identifies(numbers: Sequence[int]) -> bool:
         # A name without a word that BM25 reads, such as a single letter, is none.
-        return bool(numbers) and (min(numbers) <= limit or (len(numbers) > 1 and mentioned() >= _MENTIONED))
+        return bool(numbers) and (min(numbers) <= limit or (len(numbers) > 1 and mentioned() >= _MENTION_SHARE))
 
     return 2 * sum(map(identifies, counts)) > len(counts)
 
@@ -206,11 +206,11 @@ def mentions(rows: Sequence[int], titles: Sequence[str], texts: Sequence[str], t
         return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
 
     # With capitals: of two characters, as in Chinese, a name may be any word.
-    def others(row: int, text: str) -> set[str]:
+    def other_names(row: int, text: str) -> set[str]:
         matches = {name for name, nodes in names.find(text) if row not in nodes}
         return {name for name in matches if " " in name and name != name.lower() and proper(name)}
 
-    name_sets = list(map(others, rows, texts))
+    name_sets = list(map(other_names, rows, texts))
     counts = Counter(name for part in name_sets for name in part)
     limit = max(_FEW, _SHARE * len(rows))
     flags = [
@@ -231,18 +231,18 @@ def names_lead(index: Corpus) -> bool:
     >>> names_lead(GraphIndex.from_texts(["Ada Holm was a weaver.", "A machine."], titles=["Ada Holm", "Loom"]))
     True
     """
-    return names_identify(index) and names_mentioned(index.facts) >= _MENTIONED
+    return names_identify(index) and names_mentioned(index.facts) >= _MENTION_SHARE
 
 
 def names_join(index: Corpus) -> bool:
     """Return whether names in the texts join nodes: few documents are linked, most texts contain names, and BM25 finds them.
 
-    See :func:`documents_linked` and :func:`names_held`.
+    See :func:`documents_linked` and :func:`name_share`.
     """
-    return index.has_bm25 and documents_linked(index.facts) < LINKED and 2 * names_held(index.facts) > 1
+    return index.has_bm25 and documents_linked(index.facts) < LINKED and 2 * name_share(index.facts) > 1
 
 
-def names_held(graph: GraphFacts) -> float:
+def name_share(graph: GraphFacts) -> float:
     """Return the share of texts that contain names of two or more words, recognised by their capitals: one for every 70 words.
 
     A long text contains some name by chance, so it needs more of them; and what many texts contain, such as "Member State" in a
@@ -250,16 +250,16 @@ def names_held(graph: GraphFacts) -> float:
     0.22 for two manuals. Texts in lower case, and in scripts without capitals, have no such names. The share is computed from
     2,000 nodes drawn with a fixed seed, and from 10,000 characters of each text.
 
-    >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
+    >>> name_share(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
     0.5
-    >>> names_held(CorpusGraph(["a"], ["A film by Ada Holm." + " It is long." * 30]))
+    >>> name_share(CorpusGraph(["a"], ["A film by Ada Holm." + " It is long." * 30]))
     0.0
     """
     return graph.fact("names in texts", lambda graph: names_in(_sample(graph.texts)))
 
 
 def names_in(texts: Sequence[str]) -> float:
-    """Return the share of some texts that contain names, see :func:`names_held`."""
+    """Return the share of some texts that contain names, see :func:`name_share`."""
     texts = [text[:_READ] for text in texts]
     name_lists = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
     counts = Counter(name for names in name_lists for name in set(names))
@@ -294,10 +294,10 @@ def documents_linked(graph: GraphFacts) -> float:
     return graph.fact("documents linked", read)
 
 
-def titles_told(graph: GraphFacts) -> bool:
+def has_titles(graph: GraphFacts) -> bool:
     """Return whether any node has a title.
 
-    >>> titles_told(CorpusGraph(["a"], ["A loom."]))
+    >>> has_titles(CorpusGraph(["a"], ["A loom."]))
     False
     """
     return graph.fact("titles told", lambda graph: any(graph.titles))
@@ -326,12 +326,12 @@ _TRAITS: dict[str, Callable[[Any], Any]] = {
     "relation_names": lambda index: list(index.graph.relation_names),
     "has_edges": lambda index: index.graph.has_edges,
     "types of names": lambda index: list(name_types(index.graph)),
-    "titles told": lambda index: titles_told(index.graph),
+    "titles told": lambda index: has_titles(index.graph),
     "holds passages": lambda index: holds_passages(index.graph),
     "holds pieces": lambda index: holds_pieces(index.graph),
     "names identify": names_identify,
     "names in the texts": lambda index: names_mentioned(index.graph),
-    "names in texts": lambda index: names_held(index.graph),
+    "names in texts": lambda index: name_share(index.graph),
     "documents linked": lambda index: documents_linked(index.graph),
     "names have capitals": lambda index: name_table(index.graph, fold=True).capitals,
     "longest name": lambda index: name_table(index.graph, fold=True).longest,

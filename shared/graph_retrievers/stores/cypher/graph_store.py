@@ -92,7 +92,7 @@ class CypherGraphStore:
 
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them."""
-        clause = self._found("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
+        clause = self._match("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
         rows = self._read(
             f"MATCH (c:{{label}}){self._where('c')} WITH count(c) AS size {clause} RETURN size, {_NODE}, {_NO_TEXT} LIMIT $limit",
             limit=count,
@@ -122,7 +122,7 @@ class CypherGraphStore:
         parts["texts"] = {*texts, *expand}
         parameters = {name: sorted(values) for name, values in parts.items() if values}
         lines = [
-            f"UNWIND ${name} AS wanted {self._found(match, columns)} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
+            f"UNWIND ${name} AS wanted {self._match(match, columns)} RETURN '{name}' AS part, {_NODE}, {text}, {edge} LIMIT $limit"
             for name, (match, columns, text, edge) in _PARTS.items()
             if name in parameters
         ]
@@ -153,7 +153,7 @@ class CypherGraphStore:
         """Return the condition that nodes are in the scope; "" without one."""
         return "" if self._scope is None else f" {word} {' AND '.join(map(self._scope.on, nodes))}"
 
-    def _found(self, match: str, columns: str) -> str:
+    def _match(self, match: str, columns: str) -> str:
         """Return what finds nodes m, and what is matched with them: in a scope, those of it and their degrees among its nodes."""
         if self._scope is None:
             return match

@@ -7,13 +7,13 @@ from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.dates import DAY, is_date, moment
-from graph_retrievers.graph.filters import as_kept, dated_fields, not_dates
+from graph_retrievers.graph.filters import as_metadata, dated_fields, not_dates
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.properties import stored
+from graph_retrievers.stores.cypher.properties import property_value
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
-from graph_retrievers.stores.filters import Predicate, PredicateBuilder, checked_filter, joined
+from graph_retrievers.stores.filters import Predicate, PredicateBuilder, checked_filter, join_tests
 
-_OWN = {"$id": "id", "$type": "type", "$title": "name"}
+_NODE_FIELDS = {"$id": "id", "$type": "type", "$title": "name"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
@@ -42,16 +42,16 @@ def check_dates(database: CypherDatabase, condition: Any, date_fields: set[str],
     label, schema = database.schema.names()["label"], database.schema
     clause, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)
 
-    def some(where: str, value: str) -> list[dict[str, Any]]:
+    def first_values(where: str, value: str) -> list[dict[str, Any]]:
         return database.read(f"MATCH (n:{label}) WHERE {where}{clause} RETURN n.{value} AS value LIMIT 1", **values)
 
     for key, operand in dated_fields(checked_filter(condition)).items():
         if key in date_fields:
             continue
         value, dates = schema.field(key), schema.instant(key)
-        if dates is not None and some(f"n.{quoted(dates)} IS NOT NULL", value):
+        if dates is not None and first_values(f"n.{quoted(dates)} IS NOT NULL", value):
             date_fields.add(key)
-        elif rows := some(f"n.{value} IS NOT NULL AND NOT coalesce(n.{value} IN [''], false)", value):
+        elif rows := first_values(f"n.{value} IS NOT NULL AND NOT coalesce(n.{value} IN [''], false)", value):
             raise InvalidArgumentError(
                 f"{not_dates(key, operand, rows[0]['value'])} A database has the dates that write_graph wrote: write the graph "
                 "again if an earlier version, or something else, wrote it."
@@ -71,14 +71,14 @@ class _Builder(PredicateBuilder):
 
     def _value(self, key: str) -> str:
         """Return the expression that reads a field of the node."""
-        if key not in _OWN:
+        if key not in _NODE_FIELDS:
             return f"{{node}}.{self.schema.field(key)}"
         # As in hits: text, empty where the node has none.
-        return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[_OWN[key]]}), '')"
+        return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[_NODE_FIELDS[key]]}), '')"
 
     def _dates(self, key: str, *operands: Any) -> str | None:
         """Return the expression that reads the dates of a field; None if it cannot have any."""
-        name = None if key in _OWN else self.schema.instant(key)
+        name = None if key in _NODE_FIELDS else self.schema.instant(key)
         if name is None and any(map(is_date, operands)):
             raise InvalidArgumentError(f"The filter compares {shown(key)} with a date, which it cannot have in a database.")
         return None if name is None else f"{{node}}.{quoted(name)}"
@@ -110,7 +110,7 @@ class _Builder(PredicateBuilder):
         if days:
             within = f"coalesce({dates} >= day AND {dates} < day + {DAY}, false)"
             tests.append(f"any(day IN {self._parameter(days)} WHERE {within})")
-        return joined(tests, "OR")
+        return join_tests(tests, "OR")
 
     def _contains(self, key: str, value: str, operand: Any) -> str:
         if operand is None:
@@ -121,12 +121,12 @@ class _Builder(PredicateBuilder):
         text = isinstance(item, str) and not is_date(operand)
         fallback = f"coalesce({value} CONTAINS {self._parameter(item)}, false)" if text else "false"
         if dates is None or period is None:
-            return joined([*tests, fallback], "OR")
+            return join_tests([*tests, fallback], "OR")
         first, after = self._parameter(period.first), self._parameter(period.after)
         tests.append(f"any(held IN {_items(dates)} WHERE held >= {first} AND held < {after})")
         # Text beside text that is not a date.
         within = f"coalesce({dates} >= {first} AND {dates} < {after}, false)"
-        return joined([*tests, f"CASE WHEN {dates} IS NULL THEN {fallback} ELSE {within} END"], "OR")
+        return join_tests([*tests, f"CASE WHEN {dates} IS NULL THEN {fallback} ELSE {within} END"], "OR")
 
     def _ordered(self, key: str, value: str, sign: str, operand: Any) -> str:
         if operand is None:
@@ -148,7 +148,7 @@ class _Builder(PredicateBuilder):
         return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {test} END"
 
     def _parameter(self, value: Any) -> str:
-        return f"${self._named(value)}"
+        return f"${self._parameter_name(value)}"
 
 
 def _items(value: str) -> str:
@@ -160,7 +160,7 @@ def _items(value: str) -> str:
 
 def _comparable(key: str, value: Any) -> Any:
     # Bounds may be infinite, though properties are not.
-    result = value if isinstance(value, float) else stored(as_kept(value))
+    result = value if isinstance(value, float) else property_value(as_metadata(value))
     if result is None:
         raise InvalidArgumentError(
             f"The filter on {key!r} asks for {shown(value)}; in a database, fields are compared to strings, booleans, numbers of "

@@ -15,7 +15,7 @@ from graph_retrievers.graph.dates import instant
 from graph_retrievers.graph.nested import look_up, paths
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
-__all__ = ["stored"]
+__all__ = ["property_value"]
 
 ORIGIN = "_origin"
 """Key of a node's origin in the JSON of its metadata."""
@@ -27,7 +27,7 @@ _SHOWN, _LARGEST = 20, 2**63
 _MOST = 256
 
 
-def stored(value: Any) -> str | bool | int | float | list[Any] | None:
+def property_value(value: Any) -> str | bool | int | float | list[Any] | None:
     """Return a metadata value as the value of a node property; None if a property cannot store it.
 
     Strings, booleans, integers of 64 bits, finite floats and lists of one kind of these can be stored. Tuples and sets (sorted)
@@ -35,7 +35,7 @@ def stored(value: Any) -> str | bool | int | float | list[Any] | None:
 
     Examples
     --------
-    >>> stored((1, 2.5)), stored({"b", "a"}), stored({"a": 1})
+    >>> property_value((1, 2.5)), property_value({"b", "a"}), property_value({"a": 1})
     ([1.0, 2.5], ['a', 'b'], None)
     """
     if isinstance(value, np.generic):
@@ -105,7 +105,7 @@ def further_properties(schema: GraphSchema, metadata: Mapping[str, Any]) -> dict
 
 
 def _own_properties(schema: GraphSchema, fields: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = ((schema.property_of(field), stored(value)) for field, value in fields.items())
+    pairs = ((schema.property_of(field), property_value(value)) for field, value in fields.items())
     return {name: value for name, value in pairs if name is not None and value is not None}
 
 

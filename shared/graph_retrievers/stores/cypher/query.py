@@ -374,7 +374,7 @@ class SpreadingQuery:
         if self.chains is not None:
             bounds = ", ".join(f"c{j + 1}[$width].bound" for j in range(self.chains.length))
             condition = f"all(i IN c.p WHERE {self.filter.on('state[i].n')})" if self.filter is not None else "true"
-            node = f"{{id: state[i].n.{self.names['id']}, name: {self._shown_name('state[i].n')}"
+            node = f"{{id: state[i].n.{self.names['id']}, name: {self._visible_name('state[i].n')}"
             node += f", similarity: {self._similarity('state[i].n')}}}"
             chains = f""", [{bounds}] AS cut,
            [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {condition}, nodes: [i IN c.p | {node}]}}] AS chains"""
@@ -390,13 +390,13 @@ class SpreadingQuery:
     }}
     RETURN missing, links{chains}, size(state) AS touched, size(state) > 0 OR EXISTS {{ MATCH (:{self.names["label"]}) }} AS filled,
            [s IN best | {{r: s.r, trail: [n IN s.trail | n.{self.names["id"]}],
-                             titles: [n IN s.trail | {self._shown_name("n")}], {fields}}}] AS found"""
+                             titles: [n IN s.trail | {self._visible_name("n")}], {fields}}}] AS found"""
 
     def _similarity(self, node: str) -> str:
         vector = f"{node}.{self.names['embedding']}"
         return f"CASE WHEN $question IS NULL OR {vector} IS NULL THEN null ELSE {self._cosine(vector, '$question')} END"
 
-    def _shown_name(self, node: str) -> str:
+    def _visible_name(self, node: str) -> str:
         # Names of nodes that may not be returned are not shown on the paths of others.
         name = f"{node}.{self.names['name']}"
         return name if self.filter is None else f"CASE WHEN {self.filter.on(node)} THEN {name} ELSE '' END"

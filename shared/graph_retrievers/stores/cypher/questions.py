@@ -13,7 +13,7 @@ from graph_retrievers.graph.names import name_words
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.signals.vectors import check_vectors
-from graph_retrievers.systems.spreading.linking import missing_note, named_entities, told_names
+from graph_retrievers.systems.spreading.linking import missing_note, named_entities, names_text
 
 # The number of runs of words in a question, each of which the query looks up, grows with these.
 _LONGEST_NAME, _MOST_WORDS = 20, 200
@@ -102,5 +102,5 @@ def question_notes(question: CypherQuestion, missing: Sequence[int], room: int) 
         return question.notes + notes
     names = [question.entities[number] for number in missing]
     if not room:
-        return (*question.notes, f"no node is named {told_names(names)}; there is no embedding model to search by")
+        return (*question.notes, f"no node is named {names_text(names)}; there is no embedding model to search by")
     return (*question.notes, missing_note(names, room))

@@ -12,7 +12,7 @@ from graph_retrievers.concurrency import concurrently
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND
-from graph_retrievers.retrievers.protocol import LISTED, NOTHING_PASSES, AsyncRetriever, Call
+from graph_retrievers.retrievers.protocol import LISTING_NOTE, NOTHING_PASSES, AsyncRetriever, Call
 from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.stores.cypher.answers import answer, listed_hits
 from graph_retrievers.stores.cypher.database import CypherDatabase, check_database
@@ -150,15 +150,17 @@ class CypherSpreadingActivation(AsyncRetriever):
         """Return the hits of each query of a call: models are called once, the database once per query."""
         questions, query = self._batch(call)
         if self._unsure(questions, query):
-            text, parameters = self._some_names(query)
+            text, parameters = self._names_query(query)
             self._read_names(query, self.database.read(text, **parameters))
-        return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(questions, query)]
+        return [
+            self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._query_parts(questions, query)
+        ]
 
-    def listed(self, call: Call) -> Hits:
+    def list_nodes(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, by their positions: one query."""
         query = self._filtered(call)
         hits = listed_hits(self.database.read(query.listing, **query.parameters))
-        return Hits(hits, (LISTED, *(() if hits else (NOTHING_PASSES,))))
+        return Hits(hits, (LISTING_NOTE, *(() if hits else (NOTHING_PASSES,))))
 
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, without blocking the event loop; up to 8 queries run at a time."""
@@ -166,14 +168,14 @@ class CypherSpreadingActivation(AsyncRetriever):
         # Other models compute in a thread; the database answers over the event loop.
         questions, query = await asyncio.to_thread(self._batch, call)
         if self._unsure(questions, query):
-            text, parameters = self._some_names(query)
+            text, parameters = self._names_query(query)
             self._read_names(query, await self.database.aread(text, **parameters))
 
         async def ask(request: tuple[str, CypherQuestion, dict[str, Any]]) -> Hits:
             text, question, parameters = request
             return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
-        return await concurrently(ask, list(self._asked(questions, query)), _CONCURRENT)
+        return await concurrently(ask, list(self._query_parts(questions, query)), _CONCURRENT)
 
     def _question_model(self) -> tuple[bool, Any]:
         return True, self.embedding
@@ -204,7 +206,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         """Return whether it matters and is not known yet whether names are capitalised."""
         return query.scope_key not in self._capitals and any(question.entities is None for question in questions)
 
-    def _asked(
+    def _query_parts(
         self, questions: list[CypherQuestion], query: SpreadingQuery
     ) -> Iterator[tuple[str, CypherQuestion, dict[str, Any]]]:
         """Yield each question with the text of its query before it and the parameters after it."""
@@ -251,7 +253,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             index=self.vector_index,
         )
 
-    def _some_names(self, query: SpreadingQuery) -> tuple[str, dict[str, Any]]:
+    def _names_query(self, query: SpreadingQuery) -> tuple[str, dict[str, Any]]:
         """Return a query for names, of the scope if there is one, and its parameters."""
         scope = query.scope
         text = (

@@ -122,14 +122,15 @@ class CypherWords:
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
         return [
-            matches[:k] for matches in self._asked([(text, self._among) for text in texts], None if self._among is not None else k)
+            matches[:k]
+            for matches in self._search_rows([(text, self._among) for text in texts], None if self._among is not None else k)
         ]
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores of some texts by id, each for its own ids: one mapping for each text."""
-        return [[dict(matches)] for matches in self._asked([(text, list(ids)) for text, ids in pairs], None)]
+        return [[dict(matches)] for matches in self._search_rows([(text, list(ids)) for text, ids in pairs], None)]
 
-    def _asked(self, requests: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
+    def _search_rows(self, requests: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of searches, each among ids (of all by default), in one query."""
         texts = [text for text, _ in requests]
         # Korean in pairs of letters, of which a word of two is one, and as the database's analyser cuts it.

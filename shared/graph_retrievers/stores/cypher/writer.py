@@ -82,9 +82,9 @@ def write_graph(
     activation does not read.
 
     Metadata is written as JSON, and every field that a property can store also becomes a separate property, for filters (see
-    :func:`~graph_retrievers.stores.cypher.properties.stored`): a field inside mappings under its path, such as "metadata_a.b", and
-    dates once more as instants, such as "metadata_day:instant". A logged warning names the fields whose names cannot be part of a
-    property's name.
+    :func:`~graph_retrievers.stores.cypher.properties.property_value`): a field inside mappings under its path, such as
+    "metadata_a.b", and dates once more as instants, such as "metadata_day:instant". A logged warning names the fields whose names
+    cannot be part of a property's name.
     """
     if isinstance(graph, GraphIndex):
         dense = graph.signals.get("dense")
@@ -163,7 +163,7 @@ def _write_nodes(
         check()
         batch = [_node_row(schema, graph, row, table) for row in rows]
         digests = [{"id": row["id"], "digest": row["digest"]} for row in batch]
-        old_rows = {row["id"]: row for row in database.read(_HELD.format(**names), rows=digests)}
+        old_rows = {row["id"]: row for row in database.read(_STATES.format(**names), rows=digests)}
         new_rows = [row for row in batch if row["id"] not in old_rows or not old_rows[row["id"]]["same"]]
         metadata = {name: row["metadata"] for name, row in old_rows.items()}
         for row in new_rows:
@@ -255,7 +255,7 @@ def _edge_rows(graph: CorpusGraph, places: list[int]) -> dict[tuple[str, str, st
     return rows
 
 
-_HELD = """\
+_STATES = """\
 UNWIND $rows AS row
 MATCH (n:{label}) WHERE n.{id} = row.id
 RETURN row.id AS id, coalesce(n.{digest} = row.digest, false) AS same, n.{position} AS position, n.{degree} AS degree,

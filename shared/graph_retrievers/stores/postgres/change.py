@@ -40,7 +40,7 @@ class Written(NamedTuple):
     edges: Changes
 
 
-class Held(NamedTuple):
+class NodeRow(NamedTuple):
     """A node that is there: its number, the digest of its contents, its position, and the document from which it was made."""
 
     node: int
@@ -88,14 +88,14 @@ class Change:
         ):
             writing.run(f"CREATE TEMPORARY TABLE {table} ON COMMIT DROP")
 
-    def held(self, ids: Sequence[str]) -> dict[str, Held]:
+    def node_rows(self, ids: Sequence[str]) -> dict[str, NodeRow]:
         """Return the nodes that are there, by their ids."""
         rows = self.writing.run(
             "SELECT id, node, digest, position, source FROM {nodes} WHERE corpus = %(corpus)s AND id = ANY(%(ids)s)",
             corpus=self.corpus,
             ids=list(ids),
         ).fetchall()
-        return {row[0]: Held(*row[1:]) for row in rows}
+        return {row[0]: NodeRow(*row[1:]) for row in rows}
 
     def check_vectors(self, where: str, dimension: int, model: str, way: str) -> None:
         """Raise an error if vectors are of another width or model than those that are there; `way` says what to do."""
@@ -106,13 +106,13 @@ class Change:
         if self.embedding and model and encoded(model) != self.embedding:
             raise InvalidArgumentError(f"{where} has vectors of the model {self.embedding!r}, and this index of {model!r}. {way}")
 
-    def write(self, block: NodeBlock, positions: Sequence[int] | None = None, told: Callable[[], Any] = lambda: None) -> None:
+    def write(self, block: NodeBlock, positions: Sequence[int] | None = None, advance: Callable[[], Any] = lambda: None) -> None:
         """Write nodes, unless they are there with the same contents.
 
-        By default, a node that is there keeps its position, and others come last. `told` is called for each node.
+        By default, a node that is there keeps its position, and others come last. `advance` is called for each node.
         DuplicateNodeError if one was written before in this change.
         """
-        old_nodes = self.held(block.ids)
+        old_nodes = self.node_rows(block.ids)
         numbers, places, changed_places, moves, source_changes = (
             list[int](),
             list[int](),
@@ -142,7 +142,7 @@ class Change:
                         source_changes.append(old_node.node)
                 elif old_node.position != places[place]:
                     moves.append((old_node.node, places[place]))
-            told()
+            advance()
         if old_numbers := [numbers[place] for place in changed_places if block.ids[place] in old_nodes]:
             delete_rows(self.writing, self.corpus, old_numbers)
         if changed_places:

@@ -19,7 +19,7 @@ FROM {corpora} WHERE name = %(name)s"""
 
 _VERSION = "SELECT version FROM {corpora} WHERE corpus = %(corpus)s"
 # Names of other indexes that an error tells.
-_NAMED = 10
+_MOST_NAMES = 10
 
 
 class PostgresCorpus:
@@ -59,9 +59,13 @@ class PostgresCorpus:
         self.database, self.name = database, name
         (rows,) = database.read((_READ, {"name": corpus_name(name), "schema": database.schema}))
         if not rows:
-            (names,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _NAMED + 1}))
+            (names,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _MOST_NAMES + 1}))
             examples = [shown(decoded(other)) for (other,) in names]
-            others = f" It has {', '.join(examples[:_NAMED])}{' and others' if len(examples) > _NAMED else ''}." if examples else ""
+            others = (
+                f" It has {', '.join(examples[:_MOST_NAMES])}{' and others' if len(examples) > _MOST_NAMES else ''}."
+                if examples
+                else ""
+            )
             raise InvalidArgumentError(
                 f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index.{others}"
             )
@@ -81,13 +85,13 @@ class PostgresCorpus:
         Each is a query, and has the parameter ``corpus``; of several, those without rows may be settings.
         """
         if len(statements) > 1:
-            versions, *rows = self._asked((_VERSION, {}), *statements)
+            versions, *rows = self._rows((_VERSION, {}), *statements)
         else:
             # In one statement: a transaction of several takes longer than many a statement.
             text, parameters = statements[0]
-            (records,) = self._asked((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
+            (records,) = self._rows((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
             # A version that is read after a statement without rows held before it too, as versions only rise.
-            versions = [row[-1:] for row in records[:1]] or self._asked((_VERSION, {}))[0]
+            versions = [row[-1:] for row in records[:1]] or self._rows((_VERSION, {}))[0]
             rows = [[row[:-1] for row in records]]
         if versions != [(self.version,)]:
             raise StaleIndexError(
@@ -95,7 +99,7 @@ class PostgresCorpus:
             )
         return rows
 
-    def _asked(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+    def _rows(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         return self.database.read(*((text, {"corpus": self.number, **parameters}) for text, parameters in statements))
 
 

@@ -72,7 +72,7 @@ _UNLIMITED = (
     "('work_mem', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
 # What a server says of a user whom it refuses, where it gives no code.
-_REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
+_REFUSALS = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
 
 
 class PostgresDatabase:
@@ -210,7 +210,7 @@ class PostgresDatabase:
             return connection
 
         with self._free:
-            connection = self._tried(begin)
+            connection = self._run_idle(begin)
             try:
                 yield Writing(connection, self.tables)
                 connection.execute("COMMIT")
@@ -233,7 +233,7 @@ class PostgresDatabase:
             return connection
 
         with self._allowed():
-            connection = self._tried(begin)
+            connection = self._run_idle(begin)
             try:
                 yield PinnedDatabase(self, connection)
             finally:
@@ -278,23 +278,23 @@ class PostgresDatabase:
         with self._allowed():
             connections: list[Any] = []
 
-            def asked(connection: Any) -> _Result:
+            def ask_connection(connection: Any) -> _Result:
                 connections.append(connection)
                 with ended_by_caller(partial(self._cancel, connection)):
                     return ask(connection)
 
             try:
                 try:
-                    return self._tried(asked)
+                    return self._run_idle(ask_connection)
                 except DatabaseUnreachableError as error:
                     if getattr(error.__cause__, "sqlstate", None) != _OVERTAKEN:
                         raise
-                    return self._tried(asked)
+                    return self._run_idle(ask_connection)
             finally:
                 for connection in connections:
                     self._put_back(connection)
 
-    def _tried(self, ask: Callable[[Any], _Result]) -> _Result:
+    def _run_idle(self, ask: Callable[[Any], _Result]) -> _Result:
         """Return what `ask` returns on an idle connection, or on a new one if there is none or it was lost while it was idle."""
         if self._closed:
             raise DatabaseError(f"The connection to {self.where} is closed; open another.")
@@ -306,7 +306,7 @@ class PostgresDatabase:
             try:
                 return ask(connection)
             except self._psycopg.Error as error:
-                if not self._lost(connection):
+                if not self._is_lost(connection):
                     raise self._translated(error, connection) from error
                 self._drop_idle()
         connection = self._connected()
@@ -362,7 +362,7 @@ class PostgresDatabase:
         else:
             self._idle.append(connection)
 
-    def _lost(self, connection: Any) -> bool:
+    def _is_lost(self, connection: Any) -> bool:
         """Return whether a connection was lost; of one that is lost at the end of a pipeline, the driver says that it is busy."""
         return connection.broken or connection.info.pipeline_status != self._psycopg.pq.PipelineStatus.OFF
 
@@ -373,7 +373,7 @@ class PostgresDatabase:
 
     def _translated(self, error: Exception, connection: Any) -> GraphRetrieverError:
         code, message = getattr(error, "sqlstate", None) or "", " ".join(str(error).split())
-        if connection is None and (code.startswith("28") or any(sign in message for sign in _REFUSED)) or code == "42501":
+        if connection is None and (code.startswith("28") or any(sign in message for sign in _REFUSALS)) or code == "42501":
             return DatabaseAuthError(
                 f"{self.where} refused the user ({message}). Check the user in the url, PGPASSWORD, and the user's rights."
             )
@@ -390,7 +390,7 @@ class PostgresDatabase:
                 f"{self.where} ended a statement that changes had overtaken ({message}). Ask again; on a replica, the setting "
                 "hot_standby_feedback = on makes that rare."
             )
-        if connection is None or self._lost(connection):
+        if connection is None or self._is_lost(connection):
             return DatabaseUnreachableError(
                 f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
                 "next call connects again."

@@ -9,7 +9,7 @@ import numpy as np
 from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.description import HUBS, GraphDescription, advised, five_numbers, token_counts
+from graph_retrievers.graph.description import HUBS, GraphDescription, five_numbers, token_counts, with_advice
 from graph_retrievers.graph.labels import path_title
 from graph_retrievers.signals.embedding import described_model
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
@@ -80,4 +80,4 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         language=corpus.settings["language"],
         stemmed=corpus.settings["stem"],
     )
-    return advised(description, model)
+    return with_advice(description, model)

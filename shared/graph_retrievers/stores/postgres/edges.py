@@ -15,7 +15,7 @@ from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.systems.traits import STRUCTURE
 
 _COLUMNS = "source, target, relation, copy, position, weight, text"
-_SAME = "o.corpus = %(corpus)s AND o.source = n.source AND o.target = n.target AND o.relation = n.relation"
+_SAME_EDGE = "o.corpus = %(corpus)s AND o.source = n.source AND o.target = n.target AND o.relation = n.relation"
 
 
 def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> int:
@@ -73,8 +73,8 @@ def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
 
 def replace_edges(writing: Writing, corpus: int) -> Changes:
     """Make the edges of an index those of ``new_edges``; the same edge is of the same ends, relation and copy."""
-    condition = f"{_SAME} AND o.copy = n.copy"
-    deletions = _touched(
+    condition = f"{_SAME_EDGE} AND o.copy = n.copy"
+    deletions = _change(
         writing,
         f"DELETE FROM {{edges}} o WHERE o.corpus = %(corpus)s AND NOT EXISTS (SELECT FROM new_edges n WHERE {condition}) "
         "RETURNING o.source, o.target",
@@ -89,7 +89,7 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
         "SELECT count(*) FILTER (WHERE changed), count(*) FILTER (WHERE NOT changed) FROM written",
         corpus=corpus,
     ).fetchall()
-    additions = _touched(
+    additions = _change(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, {_COLUMNS} FROM new_edges n "
         f"WHERE NOT EXISTS (SELECT FROM {{edges}} o WHERE {condition}) RETURNING source, target",
@@ -100,10 +100,10 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
 
 def append_edges(writing: Writing, corpus: int, first: int) -> int:
     """Add the edges of ``new_edges`` behind those that are there, of which none has the position `first`; return their number."""
-    return _touched(
+    return _change(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, source, target, relation, "
-        f"copy + coalesce((SELECT max(o.copy) + 1 FROM {{edges}} o WHERE {_SAME}), 0), position + %(first)s, weight, text "
+        f"copy + coalesce((SELECT max(o.copy) + 1 FROM {{edges}} o WHERE {_SAME_EDGE}), 0), position + %(first)s, weight, text "
         "FROM new_edges n RETURNING source, target",
         corpus=corpus,
         first=first,
@@ -142,7 +142,7 @@ def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> in
     absent = next((edge for place, edge in enumerate(edges) if place not in old_places), None)
     if absent is not None:
         raise InvalidArgumentError(f"{shown(absent, 200)} is not an edge of this index; leave it out of delete_edges.")
-    return _touched(
+    return _change(
         writing,
         "DELETE FROM {edges} WHERE corpus = %(corpus)s AND ctid IN (SELECT row FROM old_edges) RETURNING source, target",
         corpus=corpus,
@@ -151,7 +151,7 @@ def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> in
 
 def delete_edges_of(writing: Writing, corpus: int, nodes: Sequence[int]) -> int:
     """Delete the edges of nodes, and return their number."""
-    return _touched(
+    return _change(
         writing,
         "DELETE FROM {edges} WHERE corpus = %(corpus)s AND (source = ANY(%(nodes)s) OR target = ANY(%(nodes)s)) "
         "RETURNING source, target",
@@ -162,7 +162,7 @@ def delete_edges_of(writing: Writing, corpus: int, nodes: Sequence[int]) -> int:
 
 def touch_neighbors(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
     """Have :func:`count_neighbors` look at the neighbours of nodes too."""
-    _touched(
+    _change(
         writing,
         "SELECT source, target FROM {edges} WHERE corpus = %(corpus)s AND (source = ANY(%(nodes)s) OR target = ANY(%(nodes)s))",
         corpus=corpus,
@@ -170,7 +170,7 @@ def touch_neighbors(writing: Writing, corpus: int, nodes: Sequence[int]) -> None
     )
 
 
-def _touched(writing: Writing, statement: str, **parameters: Any) -> int:
+def _change(writing: Writing, statement: str, **parameters: Any) -> int:
     """Run a statement that returns the ends of edges, keep these in ``affected``, and return the number of edges."""
     ((count,),) = writing.run(
         f"WITH touched (source, target) AS ({statement}), kept AS (INSERT INTO affected (node) "

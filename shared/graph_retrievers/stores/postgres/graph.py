@@ -15,14 +15,14 @@ from typing import Any, Self
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.graph.description import GraphDescription
-from graph_retrievers.graph.filters import dated_fields, faults, kinds_asked, needed_fields, not_dates, told_key
+from graph_retrievers.graph.filters import dated_fields, faults, matching_kinds, needed_fields, not_dates, problem_key
 from graph_retrievers.graph.nested import look_up
 from graph_retrievers.stores.filters import Predicate, checked_filter
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.description import describe_corpus
 from graph_retrievers.stores.postgres.predicates import filter_predicate
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable, sent_texts
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable, sendable_texts
 from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
 
 __all__ = ["PostgresGraph"]
@@ -144,7 +144,7 @@ class PostgresGraph:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
         cache, conditions = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
         for part in needed_fields(condition):
-            kinds, problem = kinds_asked(part[1], part[2]), self._checked(*told_key(*part))
+            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part))
             key = (*problem, None if kinds is None else frozenset(kinds))
             if problem not in cache and key not in cache:
                 conditions.setdefault(key, part)
@@ -174,7 +174,7 @@ class PostgresGraph:
         """Return for conditions on fields whether some node has a value that may satisfy it."""
         results, statements = [False] * len(conditions), dict[int, Statement]()
         for place, (key, operator, value) in enumerate(conditions):
-            kinds = kinds_asked(operator, value)
+            kinds = matching_kinds(operator, value)
             if key.startswith("$"):
                 results[place] = kinds is None or "text" in kinds
             elif sendable(key):
@@ -224,7 +224,7 @@ class PostgresGraph:
             statements[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
 
         if ids:
-            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sent_texts(ids))
+            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sendable_texts(ids))
         if positions:
             ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
         if titles:
@@ -234,12 +234,12 @@ class PostgresGraph:
             ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
         if names:
             where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
-            keys = sent_texts(names)
+            keys = sendable_texts(names)
             ask("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sent_texts({*texts, *expand}))
+            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sendable_texts({*texts, *expand}))
         if expand:
-            near = {"expand": sent_texts(expand), "limit": limit + 1}
+            near = {"expand": sendable_texts(expand), "limit": limit + 1}
             ends = ""
             if self._scope is not None:
                 ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))

@@ -65,12 +65,12 @@ class NodeBlock:
         self.graph, self.rows, self.words, self.vectors = graph, rows, words, vectors
         self.ids = [encoded(graph.ids[row]) for row in rows]
         self.sources = [encoded(node_source(graph.ids[row], graph.metadata[row], graph.origins[row])) for row in rows]
-        self._own = json.dumps(words.settings)
+        self._settings = json.dumps(words.settings)
 
     def digest(self, place: int) -> bytes:
         """Return a digest of a node with its words and its vector, without what other nodes determine."""
         node = self.graph.node(self.rows[place])
-        content = [self._own, node.id, node.title, node.text, node.type, node.metadata, node.origin]
+        content = [self._settings, node.id, node.title, node.text, node.type, node.metadata, node.origin]
         digest = blake2b(json.dumps(content).encode(), digest_size=16)
         # Words may be of other texts than the node's.
         digest.update(json.dumps(sorted(zip(*self.words.of(self.rows[place]), strict=True))).encode())
@@ -192,13 +192,13 @@ def mark_blank(writing: Writing, corpus: int) -> None:
     # Of two pages with one title, that with a text tells what the title of the other one is worth.
     rows = writing.run(
         "WITH read AS (SELECT DISTINCT type FROM {nodes} WHERE corpus = %(corpus)s AND silence = 0), "
-        "found AS (SELECT n.node, n.fields ? %(blank)s AS told, n.silence > 1 AND n.type IN (SELECT type FROM read) AND ("
+        "found AS (SELECT n.node, n.fields ? %(blank)s AS is_marked, n.silence > 1 AND n.type IN (SELECT type FROM read) AND ("
         "n.silence = 2 OR EXISTS (SELECT FROM {nodes} o WHERE o.corpus = n.corpus "
         "AND left(o.title_key, 500) = left(n.title_key, 500) AND o.title = n.title AND o.type = n.type AND o.silence = 0)) "
         "AS blank "
         "FROM {nodes} n WHERE n.corpus = %(corpus)s AND (n.silence > 1 OR n.fields ? %(blank)s)) "
         "SELECT n.node, f.blank, n.metadata FROM found f JOIN {nodes} n ON n.corpus = %(corpus)s AND n.node = f.node "
-        "WHERE f.told <> f.blank",
+        "WHERE f.is_marked <> f.blank",
         corpus=corpus,
         blank=BLANK,
     ).fetchall()

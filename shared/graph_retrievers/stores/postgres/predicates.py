@@ -8,11 +8,11 @@ from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.dates import DAY, Moment, is_date, moment
-from graph_retrievers.graph.filters import as_kept
-from graph_retrievers.stores.filters import Predicate, PredicateBuilder, joined
+from graph_retrievers.graph.filters import as_metadata
+from graph_retrievers.stores.filters import Predicate, PredicateBuilder, join_tests
 from graph_retrievers.stores.postgres.values import comparable, encoded, sendable
 
-_OWN = {"$id": "id", "$type": "type", "$title": "title"}
+_NODE_FIELDS = {"$id": "id", "$type": "type", "$title": "title"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _TRUE, _FALSE = "true", "false"
 
@@ -37,7 +37,7 @@ class _Builder(PredicateBuilder):
     """Writes a filter as SQL."""
 
     def _tests(self, key: str, operators: Mapping[str, Any]) -> list[str]:
-        field = _Column(self, key) if key in _OWN else _Field(self, key)
+        field = _Column(self, key) if key in _NODE_FIELDS else _Field(self, key)
         return [self._test(field, operator, operand) for operator, operand in operators.items()]
 
     def _test(self, field: _Column | _Field, operator: str, operand: Any) -> str:
@@ -45,7 +45,7 @@ class _Builder(PredicateBuilder):
             return f"NOT {self._test(field, '$eq' if operator == '$ne' else '$in', operand)}"
         if operator == "$exists":
             return field.exists if operand else f"(NOT {field.exists})"
-        value = as_kept(operand)
+        value = as_metadata(operand)
         if operator == "$in":
             return field.among(operand, list(value))
         if operator == "$eq":
@@ -61,7 +61,7 @@ class _Builder(PredicateBuilder):
 
     def parameter(self, value: Any, kind: str = "") -> str:
         """Return the place of a parameter, cast to a type of PostgreSQL."""
-        return f"%({self._named(value)})s{kind and f'::{kind}'}"
+        return f"%({self._parameter_name(value)})s{kind and f'::{kind}'}"
 
 
 class _Column:
@@ -70,7 +70,7 @@ class _Column:
     exists = _TRUE
 
     def __init__(self, builder: _Builder, key: str) -> None:
-        self.builder, self.key, self.text = builder, key, f"{{node}}.{_OWN[key]}"
+        self.builder, self.key, self.text = builder, key, f"{{node}}.{_NODE_FIELDS[key]}"
 
     def among(self, operands: Iterable[Any], items: Sequence[Any]) -> str:
         texts = [encoded(item) for item in items if isinstance(item, str) and sendable(item)]
@@ -124,7 +124,7 @@ class _Field:
             # A remainder has the sign of what is divided.
             start = f"{date} - mod(mod({date}, {DAY}) + {DAY}, {DAY})"
             tests.append(self._if_date(f"({start}) = ANY({self.builder.parameter(days, 'bigint[]')})", _FALSE))
-        return joined(tests, "OR")
+        return join_tests(tests, "OR")
 
     def equal(self, operand: Any, value: Any) -> str:
         period = moment(operand)
@@ -148,7 +148,7 @@ class _Field:
             items = f"EXISTS (SELECT FROM jsonb_array_elements({self.value}) AS item WHERE {condition})"
             return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {items} ELSE false END"
         test = f"({{node}}.fields @> {self.builder.parameter(self._holding(f'[{item}]'), 'jsonb')})"
-        return joined([test, text_test], "OR")
+        return join_tests([test, text_test], "OR")
 
     def ordered(self, sign: str, operand: Any, value: Any) -> str:
         period = moment(operand)

@@ -107,7 +107,7 @@ def vector_index(corpus: int) -> str:
 
 def ensure_tables(database: PostgresDatabase) -> None:
     """Create the schema with its tables, and the extension ``vector``, unless they exist; one writer does, and others wait."""
-    ((exists, layout, _),) = database.read((_HELD, {"schema": database.schema}))[0]
+    ((exists, layout, _),) = database.read((_INSTALLED, {"schema": database.schema}))[0]
     if exists:
         check_layout(layout, database.where, database.schema)
         return
@@ -118,7 +118,7 @@ def ensure_tables(database: PostgresDatabase) -> None:
 
 def _create_tables(writing: Writing, where: str, schema: str) -> None:
     writing.run("SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))", key=f"graph-retrievers {schema}")
-    (row,) = writing.run(_HELD, schema=schema).fetchall()
+    (row,) = writing.run(_INSTALLED, schema=schema).fetchall()
     if row[0]:
         check_layout(row[1], where, schema)
         return
@@ -152,7 +152,7 @@ def check_layout(comment: str | None, where: str, schema: str) -> None:
         )
 
 
-_HELD = """\
+_INSTALLED = """\
 SELECT to_regclass(format('%%I.corpora', %(schema)s::text)) IS NOT NULL,
     (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s),
     EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"""

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from graph_retrievers.graph.languages import found_language, inflected, stem_of
+from graph_retrievers.graph.languages import inflected, main_languages, stem_of
 from graph_retrievers.graph.names import NameTable, name_words
-from graph_retrievers.graph.page_order import named_rows
+from graph_retrievers.graph.page_order import titled_rows
 from graph_retrievers.graph.words import korean_stems
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.database import Writing
 from graph_retrievers.stores.postgres.values import decoded, encoded
 from graph_retrievers.stores.postgres.words import stored_term
-from graph_retrievers.systems.traits import are_passages, mentions, names_in, own_name, rare_names, sampled_places
+from graph_retrievers.systems.traits import are_passages, mentions, names_in, node_name, rare_names, sampled_places
 
 # Texts from which the language is found, and the characters of each.
 _TEXTS, _CHARACTERS = 1000, 1000
@@ -30,14 +30,14 @@ SELECT count(*), coalesce(sum(n.length), 0), coalesce(bool_or(n.title <> ''), fa
         SELECT count(*) AS nodes {_OF} AND NOT n.is_place GROUP BY n.title, n.source HAVING count(*) > 1
     ) x)
 {_OF}"""
-_NAMED = f"""\
+_NAME_ROWS = f"""\
 SELECT n.position, n.id, n.title, n.page {_OF} AND n.name_words > 0 AND (length(n.name_key) >= {_CUT} OR NOT EXISTS (
     SELECT FROM unnest(string_to_array(n.name_key, ' ')) AS w (word) WHERE w.word NOT IN (SELECT word FROM read_words)
 ))
 ORDER BY n.position"""
 
 
-class Told(NamedTuple):
+class CorpusTraits(NamedTuple):
     """The number of nodes, the number of words in all of them, and their properties."""
 
     size: int
@@ -45,31 +45,31 @@ class Told(NamedTuple):
     traits: dict[str, Any]
 
 
-def corpus_traits(writing: Writing, corpus: int, settings: Mapping[str, Any], include_titles: bool) -> Told:
+def corpus_traits(writing: Writing, corpus: int, settings: Mapping[str, Any], include_titles: bool) -> CorpusTraits:
     """Return what is true of an index with all of its nodes; `settings` are those of BM25.
 
     Everything is counted by the database, and 2,000 nodes are read.
     """
-    return _Corpus(writing, corpus, settings).told(include_titles)
+    return _Corpus(writing, corpus, settings).traits(include_titles)
 
 
 class _Corpus:
     def __init__(self, writing: Writing, corpus: int, settings: Mapping[str, Any]) -> None:
         self._writing, self._corpus, self._settings = writing, corpus, settings
         counts = self._rows(_COUNTS)[0]
-        self.size, self.length, self._titled, self._linked, self._longest, lower, lower_pages, self._alike = counts
+        self.size, self.length, self._titled, self._linked, self._longest, lower, lower_pages, self._similar = counts
         self._capitals = 2 * (lower + lower_pages) < self.size
 
     def _rows(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._writing.run(text, corpus=self._corpus, **parameters).fetchall()  # type: ignore[no-any-return]
 
-    def told(self, include_titles: bool) -> Told:
+    def traits(self, include_titles: bool) -> CorpusTraits:
         types = self._rows(f"SELECT n.type, bool_and(n.is_name) {_OF} GROUP BY n.type")
         relations = self._rows("SELECT relation FROM {edges} WHERE corpus = %(corpus)s GROUP BY relation ORDER BY min(position)")
         names = [kind for kind, is_name in types if is_name]
         # Where all nodes are names, they are not those in the texts of others.
         names = names if len(names) < len(types) else []
-        share = self._mentioned()
+        share = self._mention_share()
         traits = {
             "nodes": self.size,
             "include_titles": include_titles,
@@ -79,7 +79,7 @@ class _Corpus:
             "types of names": sorted(map(decoded, names)),
             "titles told": self._titled,
             "holds passages": self._holds_passages(names, len(types)),
-            "holds pieces": 2 * int(self._alike) > self.size,
+            "holds pieces": 2 * int(self._similar) > self.size,
             "names identify": self._names_identify(share),
             "names in the texts": share,
             "names in texts": names_in([text for *_, text in self._sample]),
@@ -87,7 +87,7 @@ class _Corpus:
             "names have capitals": self._capitals,
             "longest name": self._longest,
         }
-        return Told(self.size, int(self.length), traits)
+        return CorpusTraits(self.size, int(self.length), traits)
 
     @cached_property
     def _sample(self) -> list[tuple[int, str, str, str]]:
@@ -115,7 +115,7 @@ class _Corpus:
 
     def _names_identify(self, share: float) -> bool:
         analyser = BM25([], **{name: self._settings[name] for name in BM25.options})
-        words = analyser.tokenize([own_name(title, text, name) for _, name, title, text in self._sample])
+        words = analyser.tokenize([node_name(title, text, name) for _, name, title, text in self._sample])
         terms = sorted({stored_term(word) for own_words in words for word in own_words})
         rows = self._rows("SELECT term, nodes FROM {terms} WHERE corpus = %(corpus)s AND term = ANY(%(terms)s)", terms=terms)
         counts = dict(rows)
@@ -123,14 +123,14 @@ class _Corpus:
             [[counts.get(stored_term(word), 0) for word in own_words] for own_words in words], self.size, lambda: share
         )
 
-    def _mentioned(self) -> float:
+    def _mention_share(self) -> float:
         positions, _, titles, texts = map(list, zip(*self._sample, strict=True)) if self._sample else ([], [], [], [])
         # Rows are places in the sample's table of names; a node that is not in it is the row -1.
         table, rows = NameTable([]), dict[int, int]()
 
-        def made(contents: list[str]) -> NameTable:
+        def make_table(contents: list[str]) -> NameTable:
             nonlocal table
-            nodes = self._named(contents)
+            nodes = self._possible_names(contents)
             rows.update({position: row for row, (position, _) in enumerate(nodes)})
             table = NameTable([name for _, name in nodes], fold=True, language=self._inflected)
             table.capitals = self._capitals
@@ -145,7 +145,7 @@ class _Corpus:
             def __getitem__(self, place: Any) -> Any:
                 return rows.get(positions[place], -1)
 
-        return mentions(Places(), titles, texts, made)
+        return mentions(Places(), titles, texts, make_table)
 
     @cached_property
     def _inflected(self) -> str:
@@ -154,9 +154,9 @@ class _Corpus:
             f"SELECT left(n.text, {_CHARACTERS}) {_OF} AND n.position = ANY(%(positions)s) ORDER BY n.position",
             positions=list(range(0, self.size, step)),
         )
-        return inflected(found_language([decoded(text) for (text,) in rows]))
+        return inflected(main_languages([decoded(text) for (text,) in rows]))
 
-    def _named(self, texts: Iterable[str]) -> list[tuple[int, str]]:
+    def _possible_names(self, texts: Iterable[str]) -> list[tuple[int, str]]:
         """Return position and name of the nodes whose names may be in texts: those all of whose words are."""
         words = {word for text in texts for word in name_words(text, fold=True)}
         words |= {stem for word in words for stem in korean_stems(word)}
@@ -168,11 +168,11 @@ class _Corpus:
         self._writing.run('CREATE TEMPORARY TABLE read_words (word text COLLATE "C") ON COMMIT DROP')
         self._writing.copy("read_words (word)", ((encoded(word),) for word in words))
         self._writing.run("ANALYZE read_words")
-        rows = [(place, decoded(name), decoded(title), page) for place, name, title, page in self._rows(_NAMED)]
-        places = self._meant(rows)
+        rows = [(place, decoded(name), decoded(title), page) for place, name, title, page in self._rows(_NAME_ROWS)]
+        places = self._named_positions(rows)
         return [(place, title or name) for place, name, title, _ in rows if not title or place in places]
 
-    def _meant(self, rows: Sequence[tuple[int, str, str, str]]) -> set[int]:
+    def _named_positions(self, rows: Sequence[tuple[int, str, str, str]]) -> set[int]:
         """Return the positions of the nodes that are meant by their titles: of nodes of a page with the same title, the first."""
         first_places, shared_pages = dict[tuple[str, str], int](), set[str]()
         for place, _, title, page in rows:
@@ -185,4 +185,4 @@ class _Corpus:
             pages=sorted(shared_pages),
         )
         places, titles, metadata, origins = zip(*node_rows, strict=True) if node_rows else ((), (), (), ())
-        return positions | {places[row] for row in named_rows(titles, metadata, origins)}
+        return positions | {places[row] for row in titled_rows(titles, metadata, origins)}

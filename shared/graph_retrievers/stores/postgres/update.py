@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import listed, strings
+from graph_retrievers.arguments import as_list, strings
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.errors import (
     DimensionMismatchError,
@@ -36,7 +36,7 @@ from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
-from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable, sent_texts
+from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable, sendable_texts
 
 __all__ = ["update_index"]
 
@@ -117,7 +117,7 @@ def update_index(
     ids, sources = strings("delete", delete), strings("delete_sources", delete_sources)
     if not isinstance(bm25, (str, BM25)) and bm25 is not True:
         raise InvalidArgumentError(f"bm25 is {shown(bm25)}; expected True, a language such as 'de', or a BM25.")
-    old_edges, words = listed("delete_edges", delete_edges, "edges"), None if bm25 is True else word_options(bm25)
+    old_edges, words = as_list("delete_edges", delete_edges, "edges"), None if bm25 is True else word_options(bm25)
     for argument, value in (("upsert", upsert), ("add_edges", add_edges)):
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise InvalidArgumentError(f"{argument} is {shown(value)}; expected an iterable.")
@@ -136,7 +136,7 @@ def update_index(
 
         (row,) = ask(_STATE, {"name": encoded_name})
         # Of another writer who has come first.
-        if documents.turned(_state(row)) and nodes:
+        if documents.take_state(_state(row)) and nodes:
             block = documents.block(nodes, ask)
         if change.settings is None and block is None:
             raise EmptyGraphError(f"{where} is new, and an index needs at least one node; pass documents in upsert=.")
@@ -144,7 +144,7 @@ def update_index(
         change.delete(_numbers(change, ids, sources, where))
         with progress_bar(desc="writing nodes", unit="node", disable=not show_progress) as bar:
             while block is not None:
-                change.write(block, told=bar.update)
+                change.write(block, advance=bar.update)
                 nodes = documents.read()
                 block = documents.block(nodes, ask) if nodes else None
         edges = iter(add_edges)
@@ -192,14 +192,14 @@ class _Documents:
     ) -> None:
         self._documents, self._model, self._words, self._strict, self._where = iter(documents), model, words, strict, where
         self.state = _NEW
-        self._given = _NEW
-        self._read, self._bare, self._bare_id = 0, 0, ""
+        self._block_state = _NEW
+        self._count, self._bare_count, self._bare_id = 0, 0, ""
 
-    def turned(self, state: _State) -> bool:
+    def take_state(self, state: _State) -> bool:
         """Return whether the state of the index is another than that with which documents were read, and take it."""
-        is_other = state[1:] != self._given[1:]
+        is_other = state[1:] != self._block_state[1:]
         if is_other:
-            self.state, self._read, self._bare = state, 0, 0
+            self.state, self._count, self._bare_count = state, 0, 0
         return is_other
 
     def read(self) -> list[Node]:
@@ -214,7 +214,7 @@ class _Documents:
         """Return nodes with their vectors and words; `ask` reads from the database."""
         graph = CorpusGraph.from_nodes(nodes, include_titles=self.state.include_titles)
         check_ids(graph)
-        self._given = self.state
+        self._block_state = self.state
         vectors = self._vectors(graph, nodes, ask)
         if self.state.settings is None:
             words = self._words if self._words is not None or vectors is not None else {"stem": True}
@@ -223,9 +223,9 @@ class _Documents:
             self.state = self.state._replace(settings=bm25.settings, dimension=dimension)
         else:
             bm25 = BM25(graph.contents(), **{name: self.state.settings[name] for name in BM25.options})
-        self._read += len(nodes)
+        self._count += len(nodes)
         if vectors is not None and not (mask := vectors.any(1)).all():
-            self._bare += int((~mask).sum())
+            self._bare_count += int((~mask).sum())
             self._bare_id = graph.ids[int(np.argmin(mask))]
         return NodeBlock(graph, range(len(graph)), CountedWords(bm25), vectors)
 
@@ -284,13 +284,13 @@ class _Documents:
 
     def tell(self) -> None:
         """Warn of nodes without a vector."""
-        if self._bare:
-            tell_bare_nodes(self._bare, self._read, self._bare_id)
+        if self._bare_count:
+            tell_bare_nodes(self._bare_count, self._count, self._bare_id)
 
 
 def _numbers(change: Change, ids: Sequence[str], sources: Sequence[str], where: str) -> list[int]:
     """Return the numbers of nodes and of the nodes of documents; UnknownNodeError if one is not there."""
-    nodes = change.held(sent_texts(ids))
+    nodes = change.node_rows(sendable_texts(ids))
     if (unknown := next((name for name in ids if not sendable(name) or encoded(name) not in nodes), None)) is not None:
         raise UnknownNodeError(f"{shown(unknown)} is not a node of {where[0].lower()}{where[1:]}.")
     numbers = {node.node for node in nodes.values()}

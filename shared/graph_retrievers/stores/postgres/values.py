@@ -62,10 +62,10 @@ def sendable(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def sent_texts(texts: Iterable[str]) -> list[str]:
+def sendable_texts(texts: Iterable[str]) -> list[str]:
     r"""Return texts as they are stored; one that cannot be sent is in no index.
 
-    >>> sent_texts(["loom", "\ud800", "card"])
+    >>> sendable_texts(["loom", "\ud800", "card"])
     ['loom', 'card']
     """
     texts = [*texts]

@@ -30,7 +30,7 @@ _METRICS = {
 }
 # Rows that a cursor on the server gives at a time.
 _BLOCK = 1000
-_AWAITED = (
+_ASYNC_STORE = (
     "{} can only be awaited, and its table is read at once; make a store on the same table for it, with PGVector(..., "
     "connection='postgresql+psycopg://...') or PGVectorStore.create_sync(PGEngine.from_connection_string(...), ...)."
 )
@@ -118,7 +118,7 @@ class StoreTable:
                 raise EmptyGraphError(f"T{self.store[1:]} is empty{self._others(connection)}; add documents, or correct its name.")
             return rows
 
-        return self._asked(read)
+        return self._run(read)
 
     def _others(self, connection: Any) -> str:
         """Return, as a part of a message, which other collections of the table have documents."""
@@ -157,7 +157,7 @@ class StoreTable:
                 raise InvalidArgumentError(f"The database has no collection of the name of {self.store}; it was deleted.")
             return name, str(schema), key
 
-        return self._asked(read)
+        return self._run(read)
 
     def _row(self, name: str | None, text: str | None, metadata: str | None, vector: Any, *fields: str | None) -> StoredRow:
         if name is None:
@@ -174,7 +174,7 @@ class StoreTable:
         values = {key: None if value is None else json.loads(value) for key, value in zip(self.fields, fields, strict=True)}
         return StoredRow(name, text, {**(mapping or {}), **values}, read_vector(vector))
 
-    def _asked(self, function: Callable[[Any], T]) -> T:
+    def _run(self, function: Callable[[Any], T]) -> T:
         try:
             return self.connected(function)  # type: ignore[no-any-return]
         except GraphRetrieverError:
@@ -212,7 +212,7 @@ def store_table(store: Any) -> StoreTable | None:
         return _langchain_table(store, inner)
     if all(hasattr(store, name) for name in ("metadata_json_column", "content_column", "embedding_column")):
         # The store inside a PGVectorStore, which runs in the event loop of its caller.
-        raise InvalidArgumentError(_AWAITED.format(f"The {type(store).__name__}"))
+        raise InvalidArgumentError(_ASYNC_STORE.format(f"The {type(store).__name__}"))
     if all(hasattr(store, name) for name in ("_table_class", "_initialize", "embed_dim")):
         return _llama_table(store)
     return None
@@ -221,7 +221,7 @@ def store_table(store: Any) -> StoreTable | None:
 def _langchain_collection(store: Any) -> StoreTable:
     name = f"the {type(store).__name__} collection {shown(store.collection_name)}"
     if store.async_mode:
-        raise InvalidArgumentError(_AWAITED.format(f"T{name[1:]}"))
+        raise InvalidArgumentError(_ASYNC_STORE.format(f"T{name[1:]}"))
     metric = getattr(store._distance_strategy, "value", store._distance_strategy)
     columns: dict[str, Any] = {"id": "id", "text": "document", "vector": "embedding", "metadata": "cmetadata", "order": "id"}
     return StoreTable(
@@ -240,7 +240,7 @@ def _langchain_table(store: Any, inner: Any) -> StoreTable:
     from sqlalchemy.sql import quoted_name
 
     if store._engine._loop is None:
-        raise InvalidArgumentError(_AWAITED.format(f"The {type(store).__name__}"))
+        raise InvalidArgumentError(_ASYNC_STORE.format(f"The {type(store).__name__}"))
     names = [inner.id_column, inner.content_column, inner.embedding_column, *inner.metadata_columns]
     names += [] if inner.metadata_json_column is None else [inner.metadata_json_column]
     columns: list[Any] = [sa.column(quoted_name(name, True)) for name in dict.fromkeys(names)]

@@ -107,16 +107,16 @@ class TableColumns:
 
     def __init__(self, table: VectorTable, rows: list[tuple[Any, ...]], where: str) -> None:
         self.table, types = table, {name: properties for name, *properties in rows}
-        self.shown = f"{shown(table.name)} in the schema {shown(table.schema)}"
+        self.label = f"{shown(table.name)} in the schema {shown(table.schema)}"
         if missing := [name for name in (table.id, table.vector, *table.where) if name not in types]:
             raise InvalidArgumentError(
-                f"{where} has no table {self.shown} with the column {shown(missing[0])}; name the table that has the vectors, and "
+                f"{where} has no table {self.label} with the column {shown(missing[0])}; name the table that has the vectors, and "
                 "the database that has the table."
             )
         self.type, _, _ = types[table.vector]
         if self.type not in _TYPES:
             raise InvalidArgumentError(
-                f"The column {shown(table.vector)} of the table {self.shown} has the type {self.type}; expected vector or halfvec."
+                f"The column {shown(table.vector)} of the table {self.label} has the type {self.type}; expected vector or halfvec."
             )
         _, self._id_type, collation = types[table.id]
         self._collation, self._from = collation or "", f"{_quoted(table.schema)}.{_quoted(table.name)} t"

@@ -15,7 +15,7 @@ from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.schema import vector_index
-from graph_retrievers.stores.postgres.values import decoded, read_vector, sent_texts
+from graph_retrievers.stores.postgres.values import decoded, read_vector, sendable_texts
 from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
@@ -23,7 +23,7 @@ __all__ = ["PostgresVectors", "create_vector_index"]
 # A scope of fewer nodes is searched exactly: an index would read more.
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
-_HELD, _MOST_HELD = 100, 1000
+_LEAST_CANDIDATES, _MOST_CANDIDATES = 100, 1000
 _AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\
 SELECT q.place, n.id, coalesce(1 - nullif(f.distance, 'NaN'), 0)
@@ -109,7 +109,11 @@ class PostgresVectors:
         """Return the ids of :meth:`search` with their cosines, which are 0 of a vector of zeros."""
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
-        asked: dict[str, Any] = {"vectors": [_written(vector) for vector in np.asarray(vectors)], "k": k, "members": self._members}
+        asked: dict[str, Any] = {
+            "vectors": [_vector_text(vector) for vector in np.asarray(vectors)],
+            "k": k,
+            "members": self._members,
+        }
         among = "" if self._members is None else " AND v.node = ANY(%(members)s)"
         source, kind = "{vectors}", "vector"
         if self._table is not None:
@@ -125,7 +129,7 @@ class PostgresVectors:
             statements: list[Statement] = [(text, asked)]
         else:
             # One more than wanted, which ends the ties: for another one, the search would go on.
-            held = min(max(k + 1, _HELD), _MOST_HELD)
+            held = min(max(k + 1, _LEAST_CANDIDATES), _MOST_CANDIDATES)
             statements = [
                 ("SET LOCAL hnsw.iterative_scan = 'strict_order'", {}),
                 (f"SET LOCAL hnsw.ef_search = {held}", {}),
@@ -133,7 +137,7 @@ class PostgresVectors:
             ]
         *_, rows = self.corpus.read(*statements)
         if self._table is not None and self._members is None and not rows:
-            raise DatabaseError(f"No node has a row with a vector in the table {self._table.shown} any more: {_AGAIN}")
+            raise DatabaseError(f"No node has a row with a vector in the table {self._table.label} any more: {_AGAIN}")
         found: list[list[tuple[str, float]]] = [[] for _ in vectors]
         for place, name, cosine in rows:
             found[place - 1].append((decoded(name), cosine))
@@ -148,16 +152,16 @@ class PostgresVectors:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
         text = "SELECT n.id, vector_send(v.vector) FROM @joined@ WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
-        return {decoded(name): read_vector(data) for name, data in self._read(text, ids=sent_texts(ids))}
+        return {decoded(name): read_vector(data) for name, data in self._read(text, ids=sendable_texts(ids))}
 
     def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
         """Return for each of some vectors, with ids, the cosines by id, in one round trip; ids without a vector are left out.
 
         Those of a vector of zeros are 0.
         """
-        id_lists = [sent_texts(ids) for _, ids in pairs]
+        id_lists = [sendable_texts(ids) for _, ids in pairs]
         parameters = {
-            "vectors": [_written(vector) for vector, _ in pairs],
+            "vectors": [_vector_text(vector) for vector, _ in pairs],
             "owners": [query for query, ids in enumerate(id_lists, 1) for _ in ids],
             "ids": [*chain.from_iterable(id_lists)],
         }
@@ -175,7 +179,7 @@ class PostgresVectors:
         (rows,) = self.corpus.read((text.replace("@joined@", source), {**parameters, **table_parameters}))
         if (gone := next((row[-2] for row in rows if row[-1] is None), None)) is not None and self._table is not None:
             raise DatabaseError(
-                f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
+                f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.label} any more: {_AGAIN}"
             )
         return rows
 
@@ -183,7 +187,7 @@ class PostgresVectors:
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:
     """Return the number and the length in words of the nodes of some ids, in one round trip."""
     text = "SELECT n.node, n.length FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s) ORDER BY n.node"
-    (rows,) = corpus.read((text, {"ids": sent_texts(ids)}))
+    (rows,) = corpus.read((text, {"ids": sendable_texts(ids)}))
     return rows  # type: ignore[return-value]
 
 
@@ -213,7 +217,7 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
     store = PostgresVectors(corpus)
     if store._table is not None:
         raise InvalidArgumentError(
-            f"The vectors are in the table {store._table.shown}, which is not changed here. Create the index there: "
+            f"The vectors are in the table {store._table.label}, which is not changed here. Create the index there: "
             f"{store._table.index(corpus.dimension)}"
         )
     vector = f"vector::vector({corpus.dimension})"
@@ -224,5 +228,5 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
         )
 
 
-def _written(vector: np.ndarray) -> str:
+def _vector_text(vector: np.ndarray) -> str:
     return f"[{','.join(map(repr, np.asarray(vector, np.float32).astype(float).tolist()))}]"

@@ -15,7 +15,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
-from graph_retrievers.stores.postgres.values import decoded, encoded, sent_texts
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable_texts
 from graph_retrievers.stores.postgres.vectors import members_of
 
 __all__ = ["PostgresWords"]
@@ -54,7 +54,7 @@ _ROWS, _SLACK = 60, 1.000001
 # The terms with their idf, and what is found of nodes, each as five numbers: the place of the node, that of the term among those of
 # its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server
 # look up the terms of a query in one place of the index for each node.
-_LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
+_LOOKUP = f"""{_TERMS}, terms_of AS MATERIALIZED (
     SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms FROM asked GROUP BY query
 )
 SELECT query, place, idf, NULL::bytea FROM asked UNION ALL
@@ -63,10 +63,10 @@ FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
     SELECT array_position(t.terms, w.term) AS number, w.posting FROM {{words}} w
     WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
 ) w"""
-_OF_NODES = _LOOKED_UP.replace(
+_OF_NODES = _LOOKUP.replace(
     "@nodes@", "unnest(%(owners)s::integer[], %(looked_up)s::integer[]) WITH ORDINALITY AS n (query, node, place)"
 )
-_OF_IDS = _LOOKED_UP.replace(
+_OF_IDS = _LOOKUP.replace(
     "@nodes@",
     """(
     SELECT i.query, i.place, n.node
@@ -142,7 +142,7 @@ class _Scored:
         if len(self.scores) >= self.k:
             self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
-    def wanted(self) -> list[int]:
+    def next_terms(self) -> list[int]:
         """Return the places of the terms to read next, for the k best; none if the others are better looked up for some nodes.
 
         Nodes without any of the terms that were read score at most the sum of the others' parts. Terms are read until the k best
@@ -230,7 +230,7 @@ class PostgresWords:
         terms = self._terms(texts)
         places, searches = _places(terms), [_Scored(list(item.values()), k) for item in terms]
         self._read(searches, _RARE, places, k=k, few=_FEW)
-        while any(next_places := [item.wanted() for item in searches]):
+        while any(next_places := [item.next_terms() for item in searches]):
             self._read(searches, "true", [place for place in places if place[1] in next_places[place[0]]])
         rest = [place for place in places if place[1] in searches[place[0]].common]
         queries = [item.nodes if item.common else item.nodes[:0] for item in searches]
@@ -256,7 +256,7 @@ class PostgresWords:
 
     def _read(self, scored: Sequence[_Scored], condition: str, requests: Sequence[_Place], **parameters: Any) -> None:
         """Add the postings of those terms that fulfil a condition to the scores of their queries."""
-        rows = self._asked(_POSTINGS.replace("@read@", condition), requests, **parameters)
+        rows = self._query(_POSTINGS.replace("@read@", condition), requests, **parameters)
         for query, terms in groupby(rows, key=itemgetter(0)):
             weights = []
             for _, place, having, idf, is_read, postings in terms:
@@ -274,7 +274,7 @@ class PostgresWords:
         """Return the weights of terms in some nodes, each for its query, with the places of the nodes for their numbers."""
         if not requests or not looked_up:
             return []
-        rows = self._asked(text, requests, owners=owners, looked_up=looked_up)
+        rows = self._query(text, requests, owners=owners, looked_up=looked_up)
         table = _numbers(next(postings for query, *_, postings in rows if query is None), 5)
         table = table[np.argsort(table[:, 0], kind="stable")]
         nodes, numbers = table[:, 0].astype(np.int64) - 1, table[:, 1]
@@ -290,7 +290,7 @@ class PostgresWords:
         terms = self._terms([text for text, _ in pairs])
         times = [list(counts.values()) for counts in terms]
         results: list[list[dict[str, float]]] = [[{} for _ in counts] for counts in terms]
-        id_lists = [sent_texts(ids) for _, ids in pairs]
+        id_lists = [sendable_texts(ids) for _, ids in pairs]
         names, owners = [*chain.from_iterable(id_lists)], [query for query, ids in enumerate(id_lists) for _ in ids]
         for query, place, nodes, counts in self._looked_up(_OF_IDS, _places(terms), owners, names):
             weights = times[query][place] * counts.astype(np.float64)
@@ -301,7 +301,7 @@ class PostgresWords:
         """Return how often each text has each of its words."""
         return [dict(Counter(map(stored_term, words))) for words in self._analyser.tokenize(texts)]
 
-    def _asked(self, text: str, requests: Sequence[_Place], **parameters: Any) -> list[tuple[Any, ...]]:
+    def _query(self, text: str, requests: Sequence[_Place], **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement about terms."""
         if not requests:
             return []

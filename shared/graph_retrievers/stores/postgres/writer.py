@@ -119,7 +119,7 @@ def write_graph(
     """
     _check_database(database)
     languages = languages_of(graph.contents(), stem=True if vectors is None else None)
-    blocks = _blocks_made(graph, languages, vectors)
+    blocks = _make_blocks(graph, languages, vectors)
     first = next(blocks)
     dimension = 0 if first.vectors is None else first.vectors.shape[1]
     all_blocks = chain([first], blocks)
@@ -180,7 +180,7 @@ def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, w
     if count:
         raise InvalidArgumentError(
             f"{count:,} of {size:,} nodes, such as {shown(decoded(node_id))}, have no row with a vector in the table "
-            f"{columns.shown} of {where}. If it is the database of the store, the rows were deleted since the index was built: "
+            f"{columns.label} of {where}. If it is the database of the store, the rows were deleted since the index was built: "
             "read the store again."
         )
 
@@ -189,7 +189,7 @@ def _parts(graph: CorpusGraph) -> Iterator[range]:
     return (range(start, min(start + BLOCK, len(graph))) for start in range(0, len(graph), BLOCK))
 
 
-def _blocks_made(
+def _make_blocks(
     graph: CorpusGraph, languages: dict[str, Any], vectors: Callable[[list[str]], Tensor] | None
 ) -> Iterator[NodeBlock]:
     """Yield the nodes of a graph with words and vectors that are made for each block."""

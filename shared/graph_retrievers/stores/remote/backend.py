@@ -97,14 +97,14 @@ class _Condition:
 
     def __init__(self, pages: FetchedGraph, condition: Mapping[str, Any]) -> None:
         self.pages, self.condition = pages, condition
-        self.known, self.passes = np.zeros(pages.size, bool), np.zeros(pages.size, bool)
+        self.is_known, self.passes = np.zeros(pages.size, bool), np.zeros(pages.size, bool)
         self._mask(())  # A condition that cannot be read is refused before anything is fetched.
 
     def __call__(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], pass: bool, shape [n]."""
-        rows = np.unique(nodes[~self.known[nodes]])
+        rows = np.unique(nodes[~self.is_known[nodes]])
         if len(rows):
-            self.passes[rows], self.known[rows] = self._mask(rows.tolist()), True
+            self.passes[rows], self.is_known[rows] = self._mask(rows.tolist()), True
         return self.passes[nodes]
 
     def _mask(self, rows: Sequence[int]) -> np.ndarray:
@@ -116,7 +116,7 @@ class _Condition:
         columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in nodes] for name in ("ids", "titles", "types")}
         graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in nodes]})
         # Whether any node has a field is unknown here, and not reported.
-        graph.cache.get("filters told", lambda: None)
+        graph.cache.get("filter problems", lambda: None)
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
 
 
@@ -131,7 +131,7 @@ class RemoteBackend(Backend):
     """
 
     def __init__(self, queries: StoredQueries, filters: Mapping[str, Any]) -> None:
-        self.pages, self.asked, self.given = queries.pages, set[str](), dict(filters)
+        self.pages, self.request_types, self.conditions = queries.pages, set[str](), dict(filters)
         super().__init__(queries, _Ids(self.pages))
         self.facts: StoredFacts = self.queries.index.facts
         conditions = {**filters, "readable": READABLE}
@@ -189,7 +189,7 @@ class RemoteBackend(Backend):
 
     def prepare(self, requests: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
-        self.asked = {type(request).__name__ for _, request in requests}
+        self.request_types = {type(request).__name__ for _, request in requests}
         self._want(requests)
         self.pages.fetch()
 
@@ -238,25 +238,25 @@ class RemoteBackend(Backend):
     @property
     def _longest_name(self) -> int:
         """The number of words of the longest name."""
-        if "longest name" not in self.facts.known:
+        if "longest name" not in self.facts.traits:
             raise WholeGraphError("'names' of the whole graph")
-        return int(self.facts.known["longest name"])
+        return int(self.facts.traits["longest name"])
 
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name: those of nodes whose names have the same words, ignoring case, distinguished as in memory."""
         results = []
         for _, request in requests:
-            rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
+            rows = sorted({row for name in request.names for row in self.pages.rows_by_name.get(name_key(name), [])})
             names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
             results.append([[rows[place] for place in names.rows(name)] for name in request.names])
         return results
 
     def mentions(self, requests: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions: those of the nodes whose names are runs of words of a question."""
-        capitals, results = self.facts.told("names have capitals"), []
+        capitals, results = self.facts.value("names have capitals"), []
         for place, request in requests:
             text = self.queries.texts[place]
-            rows = sorted({row for run in name_runs(text, self._longest_name) for row in self.pages.named.get(run, [])})
+            rows = sorted({row for run in name_runs(text, self._longest_name) for row in self.pages.rows_by_name.get(run, [])})
             names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
             names.capitals = capitals
             results.append([(name, [rows[place] for place in places]) for name, places in names.find(text)])
@@ -296,9 +296,9 @@ class RemoteBackend(Backend):
         if isinstance(signal, Signal):
             return self._words(signal, text, k, factor, test)
         if isinstance(signal, StoredWords):
-            return self._looked_up(text, k, factor, test)
+            return self._look_up(text, k, factor, test)
         vector = self.queries.vectors[place] if request.text is None else self._embed([text])[0]
-        return self._looked_up(vector, k, factor, test)
+        return self._look_up(vector, k, factor, test)
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
         """Return the vectors of texts, each embedded once in a call: Tensor, shape [n, d]."""
@@ -308,11 +308,11 @@ class RemoteBackend(Backend):
             vectors.update(zip(new_texts, self.queries.embed(new_texts), strict=True))
         return torch.stack([vectors[text] for text in texts])
 
-    def _looked_up(self, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _look_up(self, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
         pages, reach = self.pages, factor * k + _MORE
         key = query if isinstance(query, str) else query.numpy().tobytes()
-        result = pages.found.get(key)
+        result = pages.store_results.get(key)
         if result is not None:
             # Results that are not nodes of the graph are left out.
             pairs = [(pages.rows[name], score) for name, score in result.results if name in pages.rows]
@@ -341,11 +341,11 @@ class RemoteBackend(Backend):
         pages = self.pages
         key, reach = (id(signal), text), factor * k
         while True:
-            result = pages.found.get(key)
+            result = pages.store_results.get(key)
             if result is None or (result.reach < reach and not result.complete):
                 values, rows = signal.search([text], reach)
                 pairs = [pair for pair in zip(rows[0].tolist(), values[0].tolist(), strict=True) if pair[0] >= 0]
-                result = pages.found[key] = StoreResults(pairs, reach, len(pairs) < reach)
+                result = pages.store_results[key] = StoreResults(pairs, reach, len(pairs) < reach)
             nodes = np.array([row for row, _ in result.results], np.int64)
             missing = {row for row in nodes.tolist() if row not in pages.nodes}
             if missing:
@@ -418,13 +418,15 @@ class RemoteBackend(Backend):
     ) -> RemoteBackend:
         """Return the backend of other questions, with the filters and the inputs of those at some places."""
         queries = self.queries.for_texts(texts, places, vectors=vectors)
-        return RemoteBackend(queries if k is None else replace(queries, k=k), self.given)
+        return RemoteBackend(queries if k is None else replace(queries, k=k), self.conditions)
 
     def _replacing(self, pairs: Sequence[tuple[int, str]], request: WithQuery) -> RemoteBackend:
         """Return the backend of texts in place of questions, with the filters of a request."""
         queries, texts = self.queries, [text for _, text in pairs]
-        filters = {name: condition for name, condition in self.given.items() if request.returned or name not in ("filter", "types")}
-        start = [self.given[name] for name in ("seed_filter", "filter") if name in self.given][:1]
+        filters = {
+            name: condition for name, condition in self.conditions.items() if request.returned or name not in ("filter", "types")
+        }
+        start = [self.conditions[name] for name in ("seed_filter", "filter") if name in self.conditions][:1]
         start += [{"$type": {"$nin": list(request.exclude_types)}}] if request.exclude_types else []
         if start:
             filters["seed_filter"] = {"$and": start}
@@ -433,7 +435,7 @@ class RemoteBackend(Backend):
     def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
         neighbors = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in requests]
-        return [near.kept(self.passing(near.node, "walk")) for near in neighbors]
+        return [near.masked(self.passing(near.node, "walk")) for near in neighbors]
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""
@@ -486,7 +488,7 @@ class RemoteBackend(Backend):
             lists = [near for near, total in zip(nodes, totals.tolist(), strict=True) if total <= request.most]
             owner = np.repeat(np.arange(len(nodes)), np.where(totals <= request.most, length, 0))
             near = Near(owner, np.array([node for near in lists for node in near], np.int64))
-            results.append((near.kept(self.passing(near.node, "walk")), complete))
+            results.append((near.masked(self.passing(near.node, "walk")), complete))
         return results
 
     def _stepped(self, row: int, request: Steps) -> list[int]:
@@ -539,7 +541,7 @@ class RemoteBackend(Backend):
         for _, request in requests:
             owner, near, _ = self._edges(request.nodes, request.parallel)
             place = places_of(request.nodes, near)
-            results.append(Near(owner, place).kept((place >= 0) & (place != owner)))
+            results.append(Near(owner, place).masked((place >= 0) & (place != owner)))
         return results
 
     def _edges(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -560,7 +562,7 @@ class RemoteBackend(Backend):
                 if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
                     pages.expand.add(near)
         facts = [self.ends(item.facts.rows) for item in lists if item.facts is not None]
-        contexts = [item.beside["context"].ravel() for item in lists if "context" in item.beside]
+        contexts = [item.columns["context"].ravel() for item in lists if "context" in item.columns]
         for context in contexts:
             pages.expand.update(context[context >= 0].tolist())
         rows = np.unique(np.concatenate([table.ravel() for table in (*contexts, *paths, *facts)]))
@@ -601,7 +603,7 @@ def _renumbered(candidates: Candidates, rows: np.ndarray, edges: np.ndarray) -> 
 
     chains = None if candidates.chains is None else replace(candidates.chains, nodes=places(candidates.chains.nodes))
     facts = None if candidates.facts is None else replace(candidates.facts, rows=np.searchsorted(edges, candidates.facts.rows))
-    tables = {name: places(table) if name == "context" else table for name, table in candidates.beside.items()}
+    tables = {name: places(table) if name == "context" else table for name, table in candidates.columns.items()}
     return replace(
-        candidates, nodes=places(candidates.nodes), trails=places(candidates.trails), beside=tables, chains=chains, facts=facts
+        candidates, nodes=places(candidates.nodes), trails=places(candidates.trails), columns=tables, chains=chains, facts=facts
     )

@@ -24,42 +24,42 @@ class StoredFacts:
     ----------
     size : int
         Number of nodes N.
-    known : mapping
+    traits : mapping
         See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is known.
     """
 
     def __init__(self, size: int, traits: Mapping[str, Any]) -> None:
         self.size, self.cache = size, Cache()
-        self.known: dict[str, Any] = {**_ASSUMED, **traits}
+        self.traits: dict[str, Any] = {**_ASSUMED, **traits}
 
     def __len__(self) -> int:
         """Return the number of nodes."""
         return self.size
 
-    def told(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
         """Return a fact by its name; if it is unknown, a WholeGraphError says what was read."""
-        if name not in self.known:
+        if name not in self.traits:
             raise WholeGraphError(f"{name!r} of the whole graph")
-        return self.known[name]
+        return self.traits[name]
 
     def fact(self, name: str, function: Callable[[CorpusGraph], Any]) -> Any:
         """Return a fact that is stored: `function` would need the graph."""
-        return self.told(name)
+        return self.value(name)
 
     @property
     def type_names(self) -> Sequence[str]:
         """Distinct node types."""
-        return self.told("type_names")  # type: ignore[no-any-return]
+        return self.value("type_names")  # type: ignore[no-any-return]
 
     @property
     def relation_names(self) -> Sequence[str]:
         """Distinct relations."""
-        return self.told("relation_names")  # type: ignore[no-any-return]
+        return self.value("relation_names")  # type: ignore[no-any-return]
 
     @property
     def has_edges(self) -> bool:
         """Whether the graph has edges; True if unknown."""
-        return bool(self.told("has_edges"))
+        return bool(self.value("has_edges"))
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what only a graph in memory has, such as its texts."""

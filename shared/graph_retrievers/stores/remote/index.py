@@ -23,7 +23,7 @@ from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
-from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, asked_of
+from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, call_engine
 from graph_retrievers.stores.remote.ports import (
     GraphStore,
     ScopedVectorStore,
@@ -119,7 +119,7 @@ class RemoteIndex(Corpus):
                 f"words is {shown(words)}; expected a WordStore, such as QdrantWords(client, collection), in place of the signal "
                 "'bm25'."
             )
-        self.size, page = asked_of("graph store", graph.sample, 1)
+        self.size, page = call_engine("graph store", graph.sample, 1)
         if not self.size:
             raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
         for name, signal in self.own_signals.items():
@@ -129,7 +129,7 @@ class RemoteIndex(Corpus):
                 )
             if len(signal) != self.size:
                 raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
-        traits = {} if words is None else asked_of("word store", words.traits)
+        traits = {} if words is None else call_engine("word store", words.traits)
         self.include_titles = bool(traits.get("include_titles", True) if include_titles is None else include_titles)
         if traits.get("nodes", self.size) != self.size:
             raise DimensionMismatchError(
@@ -247,7 +247,7 @@ class RemoteIndex(Corpus):
         index.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Forms are chosen by the whole; what joins the types of a scope is read anew.
-        index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.known.items() if name not in _OF_EDGES})
+        index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.traits.items() if name not in _OF_EDGES})
         index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
         return index
 
@@ -266,6 +266,6 @@ class RemoteIndex(Corpus):
 
     def read_schema(self) -> None:
         """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""
-        if "schema triples" not in self._facts.known:
-            types, triples = asked_of("graph store", self.store.schema)
-            self._facts.known |= {"type_names": list(types), "schema triples": list(triples)}
+        if "schema triples" not in self._facts.traits:
+            types, triples = call_engine("graph store", self.store.schema)
+            self._facts.traits |= {"type_names": list(types), "schema triples": list(triples)}

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import listed
+from graph_retrievers.arguments import as_list
 from graph_retrievers.core.limits import seconds_left
 from graph_retrievers.errors import (
     DatabaseError,
@@ -118,8 +118,8 @@ class FetchedGraph:
         self.edges: dict[int, StoredEdge] = {}
         self.relations: dict[str, int] = {}
         self.titled: dict[str, list[int]] = {}
-        self.named: dict[str, list[int]] = {}
-        self.found: dict[Any, StoreResults] = {}
+        self.rows_by_name: dict[str, list[int]] = {}
+        self.store_results: dict[Any, StoreResults] = {}
         # Vectors of texts other than the questions.
         self.embedded: dict[str, Tensor] = {}
         # Scores of nodes by their ids, for each term of a text; a node without one of its terms is in none.
@@ -147,25 +147,25 @@ class FetchedGraph:
         """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
         any_search = self._compare(self.pairs) or any(self.searches.values())
-        arguments, expand = self._missing(ids, self.expand | self.further)
+        arguments, expand = self._needs(ids, self.expand | self.further)
         page = self._read(arguments)
         if self.further and self._exceeds(page):
-            arguments, expand = self._missing(ids, self.expand)
+            arguments, expand = self._needs(ids, self.expand)
             page = self._read(arguments)
         missing = any(arguments.values())
         if missing:
             self.take(page)
-            self._check_gone(arguments)
+            self._check_present(arguments)
             self.absent |= arguments["ids"] - self.rows.keys()
             for name in arguments["titles"]:
                 self.titled.setdefault(name, [])
             if arguments["names"]:
-                self.named |= {name: [] for name in arguments["names"]}
+                self.rows_by_name |= {name: [] for name in arguments["names"]}
                 for row in sorted(self.nodes):
                     if (key := name_key(self.nodes[row].title or self.nodes[row].id)) in arguments["names"]:
-                        self.named[key].append(row)
+                        self.rows_by_name[key].append(row)
             self._join(expand, page.edges)
-        near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}
+        near = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
         self.compare(self.rows[name] for name in near if name in self.rows)
         vectors = self.vectors - self.places.keys()
         if vectors and self.store is not None:
@@ -173,7 +173,7 @@ class FetchedGraph:
         self._start_anew()
         return any_search or missing or bool(vectors)
 
-    def _missing(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
+    def _needs(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
         """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
         expand = expand - self.near.keys()
         texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
@@ -183,7 +183,7 @@ class FetchedGraph:
             "texts": {self.nodes[row].id for row in texts},
             "expand": {self.nodes[row].id for row in expand},
             "titles": self.titles - self.titled.keys(),
-            "names": self.names - self.named.keys(),
+            "names": self.names - self.rows_by_name.keys(),
         }
         return arguments, expand
 
@@ -192,7 +192,7 @@ class FetchedGraph:
         if not any(arguments.values()):
             return FetchedRows()
         self._count(GRAPH)
-        return asked_of("graph store", self.graph.read, **arguments, limit=self.limits.nodes)
+        return call_engine("graph store", self.graph.read, **arguments, limit=self.limits.nodes)
 
     def expand_further(self, lists: Sequence[Sequence[int]]) -> None:
         """Want the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
@@ -252,7 +252,7 @@ class FetchedGraph:
         for title, name in page.titled:
             self.titled.setdefault(title, []).append(self.rows[name])
 
-    def _check_gone(self, arguments: Mapping[str, Iterable[Any]]) -> None:
+    def _check_present(self, arguments: Mapping[str, Iterable[Any]]) -> None:
         ids = (
             {node.id for node in self.nodes.values() if node.text is not None}
             if arguments["texts"] or arguments["expand"]
@@ -316,7 +316,7 @@ class FetchedGraph:
             scores = dict[str, float]()
             for name, score in result:
                 scores.setdefault(name, score)
-            self.found[key] = StoreResults([*scores.items()], reach, len(result) < reach)
+            self.store_results[key] = StoreResults([*scores.items()], reach, len(result) < reach)
             if self.members is not None and not self.members.issuperset(scores):
                 raise InvalidArgumentError(
                     f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
@@ -332,9 +332,9 @@ class FetchedGraph:
         assert self.store is not None
         subject, queries = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
         if self.comparing is None:
-            results = listed(subject, self.store.search(queries, k), "lists of ids")
-            return [[(str(name), 0.0) for name in listed(f"A{subject[3:]}", result, "ids")] for result in results]
-        compared = listed(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
+            results = as_list(subject, self.store.search(queries, k), "lists of ids")
+            return [[(str(name), 0.0) for name in as_list(f"A{subject[3:]}", result, "ids")] for result in results]
+        compared = as_list(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
         results_with_cosines = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
         for vector, result in zip(queries, results_with_cosines, strict=False):
             self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
@@ -343,7 +343,7 @@ class FetchedGraph:
     def _by_words(self, texts: list[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by words."""
         assert self.words is not None
-        results = listed("The result of the word store's search", self.words.search(texts, k), "lists of ids and scores")
+        results = as_list("The result of the word store's search", self.words.search(texts, k), "lists of ids and scores")
         return [[(str(name), float(score)) for name, score in result] for result in results]
 
     def _compare(self, pairs: Mapping[str, set[str]]) -> bool:
@@ -354,7 +354,7 @@ class FetchedGraph:
             return False
         assert self.words is not None
         answer = self._ask(WORDS, self.words.term_scores, requests)
-        results = [list(terms) for terms in listed("The scores of the word store", answer, "lists of scores by id")]
+        results = [list(terms) for terms in as_list("The scores of the word store", answer, "lists of scores by id")]
         if len(results) != len(requests):
             raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(requests)}.")
         for (text, ids), terms in zip(requests, results, strict=True):
@@ -444,7 +444,7 @@ class FetchedGraph:
         requests = [(place, ids) for place, ids in requests if ids]
         if requests:
             response = self._ask(VECTORS, self.comparing.cosines, [(queries[place], ids) for place, ids in requests])
-            results = listed("The cosines of the vector store", response, "mappings of ids to cosines")
+            results = as_list("The cosines of the vector store", response, "mappings of ids to cosines")
             if len(results) != len(requests):
                 raise DatabaseError(
                     f"The vector store gave the cosines of {len(results)} vectors, and was asked for {len(requests)}."
@@ -474,7 +474,7 @@ class FetchedGraph:
         """Return what a call to a store returns, which is a round trip."""
         self._count(engine)
         if getattr(self.store if engine == VECTORS else self.words, "keeps_time_limits", False) is True:
-            return asked_of(engine, ask, *arguments)
+            return call_engine(engine, ask, *arguments)
         return within(self.limits.timeout, ask, *arguments, engine=engine)
 
     def _count(self, engine: str) -> None:
@@ -528,10 +528,10 @@ def _check_edges(edges: Iterable[StoredEdge]) -> None:
             )
 
 
-def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **options: Any) -> T:
+def call_engine(engine: str, ask: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Return the result of a call to an engine; DatabaseError if it fails.
 
-    >>> asked_of("graph store", sorted, [2, 1], reverse=True)
+    >>> call_engine("graph store", sorted, [2, 1], reverse=True)
     [2, 1]
     """
     try:
@@ -554,7 +554,7 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
 
     def run() -> None:
         try:
-            answer["value"] = asked_of(engine, ask, *arguments)
+            answer["value"] = call_engine(engine, ask, *arguments)
         except BaseException as error:
             # Also that the task that waits was cancelled, which is no Exception.
             answer["error"] = error

@@ -42,7 +42,9 @@ class StoredQueries(Batch):
         Arguments are as for :meth:`graph_retrievers.search.queries.Queries.of`; filters are those of the backend.
         """
         query_vectors = compared_vectors(index, vectors, len(texts))
-        return cls(index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), given=query_vectors, pages=index.pages())
+        return cls(
+            index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), vector_source=query_vectors, pages=index.pages()
+        )
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them; missing ones are fetched."""

@@ -23,7 +23,7 @@ from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
-from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
@@ -130,12 +130,12 @@ class RemoteRetriever(Retriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
         with self._time_limited():
-            return self._of_one_state(call, RemoteRetriever._answered)
+            return self._of_one_state(call, RemoteRetriever._search_hits)
 
-    def listed(self, call: Call) -> Hits:
+    def list_nodes(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in order; the database evaluates both."""
         with self._time_limited():
-            return self._of_one_state(call, RemoteRetriever._listed)
+            return self._of_one_state(call, RemoteRetriever._list_nodes)
 
     def _of_one_state(self, call: Call, answer: Callable[[RemoteRetriever, Call], T]) -> T:
         """Return an answer from one state of the index: from the present one, if it was written again since it was opened."""
@@ -157,7 +157,7 @@ class RemoteRetriever(Retriever):
                 with index.pinned() as state:
                     return answer(self.over(state), call)
 
-    def _listed(self, call: Call) -> Hits:
+    def _list_nodes(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
         conditions = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
         types = self._types_of(self.index, call)
@@ -174,10 +174,10 @@ class RemoteRetriever(Retriever):
                 backend, [per_source(question, candidates, self.per_source, self.source_field)], backend.queries.trace
             )
         graph, parts = backend.part([candidates.top(call.k)])
-        notes = (LISTED, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)), backend.pages.note())
+        notes = (LISTING_NOTE, *question.notes, *(() if len(candidates) else (NOTHING_PASSES,)), backend.pages.note())
         return to_hits(parts, graph, trace=Trace(backend.queries.trace), notes=[notes])[0]
 
-    def _answered(self, call: Call) -> list[Hits]:
+    def _search_hits(self, call: Call) -> list[Hits]:
         _check_filters(call, self.index.store)
         index, filters = self.index, dict(call.filters)
         if (scope := filters.pop("scope", None)) is not None:
@@ -211,7 +211,7 @@ class RemoteRetriever(Retriever):
         try:
             return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
-            names = ", ".join(sorted(backend.asked))
+            names = ", ".join(sorted(backend.request_types))
             reason = f"it reads {error} (asked: {names}). {_IN_MEMORY}"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
 
@@ -272,14 +272,18 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
     """Return what becomes hits: the filter applied, cut to k, filled up."""
-    candidates = yield from retriever.found(question)
+    candidates = yield from retriever.find(question)
     return (yield from retriever.answer(question, candidates))
 
 
 def _parts(operator: Operator) -> Iterator[Operator]:
     """Yield the operators that run, compositions after what is in them; a fusion leaves out lists of weight 0."""
     if isinstance(operator, Composite):
-        parts = [part for part, *_ in operator.used()] if isinstance(operator, ReciprocalRankFusion) else operator.operators
+        parts = (
+            [part for part, *_ in operator.weighted_operators()]
+            if isinstance(operator, ReciprocalRankFusion)
+            else operator.operators
+        )
         for part in parts:
             yield from _parts(part)
     yield operator

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import DatabaseError, EmptyGraphError, InvalidArgumentError, shown
-from graph_retrievers.stores.remote.pages import asked_of
+from graph_retrievers.stores.remote.pages import call_engine
 from graph_retrievers.stores.remote.ports import (
     FetchedRows,
     GraphStore,
@@ -56,20 +56,20 @@ class GraphOfScope:
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes n, and min(`count`, n) of them."""
         size, page = self.graph.sample(count)
-        return size, self._placed(page)
+        return size, self._with_rows(page)
 
     def read(self, *, positions: Collection[int] = (), limit: int, **options: Collection[str]) -> FetchedRows:
         """Return the result of the graph store, which uses the positions in the whole graph."""
-        return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **options))
+        return self._with_rows(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **options))
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return the node types of the scope, and the relations between them there."""
         return self.graph.schema()
 
-    def _placed(self, page: FetchedRows) -> FetchedRows:
-        return replace(page, nodes=[self._placed_node(node) for node in page.nodes])
+    def _with_rows(self, page: FetchedRows) -> FetchedRows:
+        return replace(page, nodes=[self._node_with_row(node) for node in page.nodes])
 
-    def _placed_node(self, node: StoredNode) -> StoredNode:
+    def _node_with_row(self, node: StoredNode) -> StoredNode:
         row = self._place.get(node.position)
         if row is None or self.ids[row] != node.id:
             raise DatabaseError(
@@ -87,7 +87,7 @@ def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, limit
             "ScopedGraphStore."
         )
     part: Any = graph.within(scope)
-    positions = asked_of("graph store", part.positions, limit)
+    positions = call_engine("graph store", part.positions, limit)
     if not positions:
         raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
     if len(positions) > limit:
@@ -116,7 +116,7 @@ def first_positions(
     if isinstance(graph, ScopedGraphStore):
         part: Any = graph.within(condition)
         # It gives one more than the limit.
-        positions = asked_of("graph store", part.positions, limit - 1)
+        positions = call_engine("graph store", part.positions, limit - 1)
         return np.array(sorted(positions.values())[:limit], np.int64)
     results, start, step = np.zeros(0, np.int64), 0, _AT_A_TIME
     while len(results) < limit and start < size:

@@ -17,7 +17,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.graph.ragged import sent
+from graph_retrievers.graph.ragged import send_together
 from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
@@ -105,7 +105,7 @@ class AnswerSearch(SubgraphSearch):
         before = np.cumsum(probabilities) - probabilities
         return places[(before <= self.mass * (1 + 1e-6)) & (probabilities >= (1 - self.mass) / self.candidates)]
 
-    def relations_read(self, index: Any, names: Sequence[str]) -> Tensor:
+    def relation_inputs(self, index: Any, names: Sequence[str]) -> Tensor:
         """Return the vectors of R relations along and against their direction, of unit length: Tensor, shape [R, 2, d], float32."""
         if index.embedding is None:
             raise MissingSignalError("GNN-RAG reads the names of relations and the index has no embedding model; pass embedding=.")
@@ -126,7 +126,7 @@ def _on_paths(around: Subgraph, answers: np.ndarray) -> np.ndarray:
     return mask
 
 
-def edges_read(around: Subgraph, names: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def edge_inputs(around: Subgraph, names: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Return what a network reads of a subgraph: relations as places in sorted names, [m], ends, [m, 2], and topics, [n]."""
     kinds = np.searchsorted(np.array(names, object), np.array(around.relations, object))
     return tuple(torch.as_tensor(part, device=device) for part in (kinds, around.ends, around.topics))  # type: ignore[return-value]
@@ -149,15 +149,15 @@ class AnswerScores(Request):
         operator, queries, parts = requests[0][1].operator, backend.queries, [request.around for _, request in requests]
         device = queries.index.device
         names = sorted({name for around in parts for name in around.relations})
-        vectors, questions = operator.relations_read(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
+        vectors, questions = operator.relation_inputs(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
         for width in (questions.shape[1], vectors.shape[2]):
             network = operator.ready(device, width)
         # Only the relations of each question, so that others in the batch change nothing.
         lists = [sorted(set(around.relations)) for around in parts]
-        kinds = sent([torch.tensor([names.index(name) for name in part], dtype=torch.int64) for part in lists], device)
+        kinds = send_together([torch.tensor([names.index(name) for name in part], dtype=torch.int64) for part in lists], device)
         host = torch.device("cpu")
-        tables = [edges_read(around, part, host) for around, part in zip(parts, lists, strict=True)]
-        inputs = zip(requests, kinds, *(sent(column, device) for column in zip(*tables, strict=True)), strict=True)
+        tables = [edge_inputs(around, part, host) for around, part in zip(parts, lists, strict=True)]
+        inputs = zip(requests, kinds, *(send_together(column, device) for column in zip(*tables, strict=True)), strict=True)
         logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in inputs]
         # One answer of the device to wait for.
         outputs = torch.cat(logits).cpu()

@@ -18,7 +18,7 @@ from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
-from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
+from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edge_inputs
 from graph_retrievers.systems.subgraphs.around import Subgraph
 from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
@@ -29,7 +29,7 @@ class _Example:
 
     query: Tensor  # [d]
     relations: Tensor  # [R, 2, d], of all examples
-    own: Tensor  # [r], those of this one
+    relation_rows: Tensor  # [r], those of this one
     edges: tuple[Tensor, Tensor, Tensor]
     around: Subgraph
     relevant: Tensor  # [n], bool
@@ -42,7 +42,7 @@ class _Example:
 
     def logits(self, network: AnswerNetwork) -> Tensor:
         """Return the network's score of each node: Tensor, shape [n]."""
-        return network(self.query, self.relations[self.own], *self.edges)  # type: ignore[no-any-return]
+        return network(self.query, self.relations[self.relation_rows], *self.edges)  # type: ignore[no-any-return]
 
     def loss(self, network: AnswerNetwork) -> Tensor:
         """Return the cross entropy of the network's distribution with the uniform one over the relevant nodes."""
@@ -87,22 +87,22 @@ def fit_answer_network(
 
     options = {"learning_rate": 5e-4, "clip": 1.0, "patience": 20, "epochs": 100, "description": "fit gnn-rag", **options}
     about = {"measures": measures, "batch_size": batch_size}
-    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, batch_size=batch_size, **options)
+    return fit_on_subgraphs(index, train, dev, search, first, _examples_of, quality, about=about, batch_size=batch_size, **options)
 
 
-def _read(
+def _examples_of(
     index: GraphIndex, search: AnswerSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
     names = [sorted(set(around.relations)) for around in subgraphs]
     place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
-    relations = search.relations_read(index, list(place)).to(index.device)
+    relations = search.relation_inputs(index, list(place)).to(index.device)
     return [
         _Example(
             query,
             relations,
             torch.tensor([place[name] for name in part], dtype=torch.int64, device=index.device),
-            edges_read(around, part, index.device),
+            edge_inputs(around, part, index.device),
             around,
             torch.from_numpy(np.isin(around.nodes, example.gold)).to(index.device),
             frozenset(example.gold),

@@ -10,13 +10,13 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.signals.meaning import MeaningGraph
 
-__all__ = ["joined"]
+__all__ = ["joint_graph"]
 
 ROOT = "question"
 NORMALIZATIONS = ("row-column", "doubly-stochastic")
 
 
-def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
+def joint_graph(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
     """Return one graph of a question and a document; a concept that both have is one node.
 
     The paper parses ``question:<question><document>`` as one text, so that its parser joins them. Parsed separately, a document
@@ -25,7 +25,7 @@ def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
     Examples
     --------
     >>> question = MeaningGraph.of(["question", "loom"], [(0, "mod", 1)])
-    >>> joined(question, MeaningGraph.of(["loom", "card"], [(0, "read", 1)])).labelled_relations()
+    >>> joint_graph(question, MeaningGraph.of(["loom", "card"], [(0, "read", 1)])).labelled_relations()
     (('question', 'mod', 'loom'), ('loom', 'read', 'card'))
     """
     first = {concept: row for row, concept in reversed(list(enumerate(question.concepts)))}

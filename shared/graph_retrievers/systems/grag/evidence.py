@@ -13,7 +13,7 @@ from graph_retrievers.core.candidates import runs
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.systems.grag.document_graph import (
     edge_features,
-    joined,
+    joint_graph,
     maximal_paths,
     membership,
     normalized,
@@ -57,7 +57,7 @@ class DocumentSet:
         """Graph of each document together with the question; empty if the document has none."""
         if self.together:
             return list(self.documents)
-        return [joined(self.question, document) if document.concepts else document for document in self.documents]
+        return [joint_graph(self.question, document) if document.concepts else document for document in self.documents]
 
     @cached_property
     def shared(self) -> Tensor:
@@ -82,13 +82,13 @@ class DocumentSet:
         return membership(sets, self._columns)
 
     @cached_property
-    def _held(self) -> Tensor:
+    def _document_concepts(self) -> Tensor:
         return self._table([graph.concepts for graph in self.documents])
 
     @cached_property
     def _rarity(self) -> Tensor:
         """Weight of each concept, shape [V]: log((n + 1) / number of documents that have it)."""
-        return ((len(self.documents) + 1) / self._held.sum(0)).log()
+        return ((len(self.documents) + 1) / self._document_concepts.sum(0)).log()
 
     @cached_property
     def _leads(self) -> Tensor:
@@ -97,33 +97,33 @@ class DocumentSet:
         return weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
 
     @cached_property
-    def _asked(self) -> Tensor:
+    def _question_concepts(self) -> Tensor:
         """Which concepts the question has, shape [V]."""
         return self._table([self.question.concepts])[0]
 
     @property
     def coverage(self) -> Tensor:
         """Share of the question's concepts that each document has, by rarity: Tensor, shape [n]."""
-        weights = self._rarity * self._asked
-        return self._held @ weights / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+        weights = self._rarity * self._question_concepts
+        return self._document_concepts @ weights / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
 
     @property
     def lead(self) -> Tensor:
         """Share of each document's first concepts that the question has, by rarity: Tensor, shape [n]."""
-        return self._leads @ self._asked
+        return self._leads @ self._question_concepts
 
     @cached_property
     def mentions(self) -> Tensor:
         """Share of v's first concepts that u has, by rarity: Tensor, shape [n (v), n (u)]."""
-        return (self._leads @ self._held.T).fill_diagonal_(0)
+        return (self._leads @ self._document_concepts.T).fill_diagonal_(0)
 
     @cached_property
-    def reached(self) -> Tensor:
+    def path_mentions(self) -> Tensor:
         """As :attr:`mentions`, only of concepts on u's paths from the question.
 
         A concept counts half as much for each other concept on its path that is not in the question.
         """
-        table, mask = torch.zeros_like(self._held), self._asked.tolist()
+        table, mask = torch.zeros_like(self._document_concepts), self._question_concepts.tolist()
         for row, graph in enumerate(self.graphs):
             for path in maximal_paths(graph):
                 new = 0
@@ -161,8 +161,8 @@ class DocumentSet:
             "relations": lambda: normalized(self.shared)[..., 1],
             "leads-in": lambda: _rows(self.mentions**2),
             "leads-out": lambda: _rows(self.mentions.T**2),
-            "paths-in": lambda: _rows(self.reached**2),
-            "paths-out": lambda: _rows(self.reached.T**2),
+            "paths-in": lambda: _rows(self.path_mentions**2),
+            "paths-out": lambda: _rows(self.path_mentions.T**2),
             "links": lambda: torch.zeros_like(self.mentions) if links is None else _rows(links.to(self.mentions)),
         }
         if not names:

@@ -17,7 +17,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.graph.ragged import sent
+from graph_retrievers.graph.ragged import send_together
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import normalized
@@ -53,7 +53,7 @@ def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequ
     if isinstance(network, DocumentGraphNetwork):
         return [network(*example.on(device).arguments) for example in inputs]
     columns = [
-        sent([part.flatten(0, -2) for part in column], device)
+        send_together([part.flatten(0, -2) for part in column], device)
         for column in zip(*(example.arguments for example in inputs), strict=True)
     ]
     groups, scores = dict[int, list[int]](), dict[int, Tensor]()

@@ -23,7 +23,7 @@ from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folde
 from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, system_text
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.training import PAPER, fit_document_graph
@@ -115,7 +115,7 @@ class GRAG(CompositeSystem):
         """Check that there is one network at most, and read the first search, so that a text equals its system."""
         if self.first is not None:
             object.__setattr__(self, "first", as_first(self.first))
-        if self.checkpoint is not None and self._given is not None:
+        if self.checkpoint is not None and self._given_network is not None:
             raise InvalidArgumentError("Pass either checkpoint= or network=.")
 
     def compose(self, index: Corpus) -> Operator:
@@ -132,10 +132,10 @@ class GRAG(CompositeSystem):
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless it is trained, and the parts of the first search that are not."""
-        return (*_untrained(self.checkpoint, self._given), *super().untrained(index))
+        return (*_untrained(self.checkpoint, self._given_network), *super().untrained(index))
 
     @property
-    def _given(self) -> Network | None:
+    def _given_network(self) -> Network | None:
         return None if isinstance(self.network, Mapping) else self.network
 
     def _check_network(self, settings: Mapping[str, Any]) -> None:
@@ -164,7 +164,7 @@ class GRAG(CompositeSystem):
 
     def _reranker(self, embedding: str | None, device: torch.device | None = None) -> DocumentGraphRerank:
         """Return the operator for vectors of a model, if its name is known, on a device."""
-        reranker = self._kept.get(device, self._made)
+        reranker = self._parts_cache.get(device, self._make_reranker)
         if self.checkpoint is None:
             return reranker
         # An EvidenceNetwork reads similarities, not vectors.
@@ -175,9 +175,9 @@ class GRAG(CompositeSystem):
             )
         return reranker
 
-    def _made(self) -> DocumentGraphRerank:
+    def _make_reranker(self) -> DocumentGraphRerank:
         if self.checkpoint is None:
-            return DocumentGraphRerank(self._given, parser=self._cache, depth=_DEPTH if self.depth is None else self.depth)
+            return DocumentGraphRerank(self._given_network, parser=self._cache, depth=_DEPTH if self.depth is None else self.depth)
         tensors, config = self._trained
         network = network_of_config(config["network"], tensors)
         depth = config["depth"] if self.depth is None else self.depth
@@ -262,7 +262,7 @@ def fit_grag(
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     config = {
         "network": network.config(),
-        "first": written(first),
+        "first": system_text(first),
         "depth": depth,
         "together": together,
         "parser": cache.name,

@@ -38,16 +38,16 @@ class PhraseGraph:
     """The nodes of a graph in HippoRAG 2's terms: phrases, and passages that mention them; created by :func:`phrase_graph`.
 
     `phrases` and `passages`, shape [N], bool, are nodes, and `facts`, shape [R], bool, relationship rows between two phrases.
-    With `doubled`, every node is both: its title is a phrase, its text a passage. On the host, `mentioned`, shape [N], int64,
-    counts the passages that mention each phrase, `named`, shape [N], bool, are the phrases.
+    With `doubled`, every node is both: its title is a phrase, its text a passage. On the host, `mention_counts`, shape [N], int64,
+    counts the passages that mention each phrase, `is_phrase`, shape [N], bool, are the phrases.
     """
 
     phrases: Tensor
     passages: Tensor
     facts: Tensor
     doubled: bool
-    mentioned: np.ndarray
-    named: np.ndarray
+    mention_counts: np.ndarray
+    is_phrase: np.ndarray
 
 
 def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
@@ -58,7 +58,7 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     links; so its edges are facts.
 
     >>> found = phrase_graph(CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")]), "passage")
-    >>> found.doubled, found.facts.tolist(), found.mentioned.tolist()
+    >>> found.doubled, found.facts.tolist(), found.mention_counts.tolist()
     (True, [True], [1, 2])
     """
 
@@ -66,9 +66,9 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
         passages = type_mask(graph, (passage_type,))
         doubled = bool(passages.all()) or not bool(passages.any())
         phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
-        mentioned = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
+        mention_counts = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
         facts = phrases[graph.sources] & phrases[graph.targets]
-        return PhraseGraph(phrases, passages, facts, doubled, mentioned.cpu().numpy(), phrases.cpu().numpy())
+        return PhraseGraph(phrases, passages, facts, doubled, mention_counts.cpu().numpy(), phrases.cpu().numpy())
 
     return graph.cache.get(("phrases", passage_type), make)
 
@@ -182,7 +182,7 @@ class FactLinking(Operator):
         # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
         ends = np.append(graph.on_host("sources")[rows], graph.on_host("targets")[rows])
         nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
-        mentions = phrase_graph(graph, self.passage_type).mentioned[nodes]
+        mentions = phrase_graph(graph, self.passage_type).mention_counts[nodes]
         weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentions, 1))
         by = best(weights.astype(np.float32), self.limit, nodes)
         result = Candidates.seeds(nodes[by], weights[by], self.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -79,13 +79,13 @@ class PhraseWalk(Operator):
         if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, question.k))
         edges = phrase_edges(question, self.passage_type, self.synonyms)
-        walk = walk_graph(question.queries, Same(edges), partial(TransitionGraph.of_edges, question.size, *edges))
-        specificity = 1 / np.maximum(parts.mentioned[candidates.nodes], 1)
+        walk = walk_graph(question.queries, Identity(edges), partial(TransitionGraph.of_edges, question.size, *edges))
+        specificity = 1 / np.maximum(parts.mention_counts[candidates.nodes], 1)
         nodes, shares = yield Walk(walk, candidates.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
         share = np.zeros(question.size)
         share[nodes] = shares
         passages, phrases, times = graph.cache.get(
-            ("contained phrases", Same(parts)),
+            ("contained phrases", Identity(parts)),
             lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
         )
         # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.

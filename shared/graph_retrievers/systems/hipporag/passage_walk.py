@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates, falling, followed, order
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -148,7 +148,7 @@ class PassageWalk(Operator):
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
         trails = followed(nodes, walk_parents(transitions, nodes, shares, candidates.nodes))
-        places = np.flatnonzero(nodes >= size if parts.doubled else ~parts.named[nodes])[:keep]
+        places = np.flatnonzero(nodes >= size if parts.doubled else ~parts.is_phrase[nodes])[:keep]
         rows, trails = nodes[places] % size, np.where(trails[places] < 0, -1, trails[places] % size)
         return Candidates(rows, shares[places], along_edges(graph, trails), np.zeros(len(places), np.int64), (self.name,))
 
@@ -166,11 +166,11 @@ class PassageWalk(Operator):
         """Return the graph of the walk."""
         edges = self._edges(question)
 
-        def made(walk: Tensor | None) -> TransitionGraph:
+        def make_graph(walk: Tensor | None) -> TransitionGraph:
             mask = walk.repeat(2) if walk is not None and shift else walk
             return TransitionGraph.of_edges(question.size + shift, *edges, mask)
 
-        return walk_graph(question.queries, Same(edges), made)
+        return walk_graph(question.queries, Identity(edges), make_graph)
 
     def _edges(self, question: Question) -> _EdgeTensors:
         """Return sources, targets and weights of the walk's edges."""
@@ -189,7 +189,7 @@ class PassageWalk(Operator):
                 )
             return tuple(map(torch.cat, zip(phrases, rest, strict=True)))  # type: ignore[return-value]
 
-        return graph.cache.get(("walk edges", Same(phrases)), make)  # type: ignore[no-any-return]
+        return graph.cache.get(("walk edges", Identity(phrases)), make)  # type: ignore[no-any-return]
 
 
 def _passages_and_others(parts: PhraseGraph, shift: int) -> tuple[Tensor, Tensor]:
@@ -222,7 +222,7 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
     graph, model = question.index.graph, question.index.embedding
     parts = phrase_graph(graph, passage_type)
     use_synonyms = threshold is not None and model is not None
-    few = np.count_nonzero(parts.named) <= _MOST_NAMES
+    few = np.count_nonzero(parts.is_phrase) <= _MOST_NAMES
     if use_synonyms and not few:
         question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
 
@@ -239,7 +239,7 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
         rest = tuple(part[mask] for part in edges)
         return tuple(map(torch.cat, zip(rest, synonym_edges, strict=True)))  # type: ignore[return-value]
 
-    return graph.cache.get(("phrase edges", Same(model), threshold, passage_type), make)  # type: ignore[no-any-return]
+    return graph.cache.get(("phrase edges", Identity(model), threshold, passage_type), make)  # type: ignore[no-any-return]
 
 
 def along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:

@@ -29,10 +29,10 @@ class Adjacency:
     @classmethod
     def of(cls, graph: CorpusGraph, direction: str) -> Adjacency:
         """Return the neighbours in a direction, see :data:`DIRECTIONS`; computed once for a graph."""
-        return graph.cache.get(("message adjacency", direction), lambda: cls._made(graph, direction))
+        return graph.cache.get(("message adjacency", direction), lambda: cls._make(graph, direction))
 
     @classmethod
-    def _made(cls, graph: CorpusGraph, direction: str) -> Adjacency:
+    def _make(cls, graph: CorpusGraph, direction: str) -> Adjacency:
         if direction == "both":
             return cls(graph.indptr.long(), graph.indices.long())
         proper = graph.sources != graph.targets

@@ -136,7 +136,7 @@ class LeSeGR(System):
         index.signal(settings["sparse"])
         width = None if self._is_trained else index.dense.dimension
         # The length of vectors is for a network without weights.
-        return self._kept.get(
+        return self._parts_cache.get(
             (index.device, width),
             lambda: LexicalSemanticSearch(
                 self._network(width), **{name: settings[name] for name in ("hops", "sparse", "direction")}, context=self.context

@@ -127,7 +127,7 @@ class LexicalSemanticSearch(Operator):
         if silent:
             who = "no node" if question.queries.walk_allowed is None else "no node that may be walked to"
             question.notes.append(f"{who} has a word of the query: words count for nothing")
-        return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
+        return replace(pool, columns={**pool.columns, "context": context}).rescored(scores)
 
     def pool(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes between which messages pass, in no particular order."""
@@ -148,7 +148,7 @@ class LexicalSemanticSearch(Operator):
             candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
         return candidates
 
-    def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[_Scores]:
+    def score_nodes(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[_Scores]:
         """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
         self.model.to(queries.index.device)
         adjacency = Adjacency.of(queries.index.graph, self.direction)
@@ -160,7 +160,7 @@ class LexicalSemanticSearch(Operator):
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
             scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
-        heard = self._heard(near, delta, alpha, queries.allowed)
+        heard = self._context_rows(near, delta, alpha, queries.allowed)
         # One table to wait for; double precision has scores and rows exactly.
         table = torch.column_stack([scores.double(), silent[batch], heard]).cpu()
         scores, silent, heard = table[:, 0].float(), table[:, 1].bool(), table[:, 2:].long()
@@ -168,7 +168,7 @@ class LexicalSemanticSearch(Operator):
         parts = (part.split([len(values) for values in nodes]) for part in (scores, heard, silent))
         return [(values.numpy(), context.numpy(), bool(silence.any())) for values, context, silence in zip(*parts, strict=True)]
 
-    def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
+    def _context_rows(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
         speaks = delta[near.edges[0]] > 0
         if allowed is not None:
@@ -257,4 +257,4 @@ class Entangled(Request):
         operator, places, nodes = requests[0][1].operator, [b for b, _ in requests], [request.nodes for _, request in requests]
         group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))
         parts = [slice(start, start + group) for start in range(0, len(requests), group)]
-        return [answer for part in parts for answer in operator.answered(backend.queries, places[part], nodes[part])]
+        return [answer for part in parts for answer in operator.score_nodes(backend.queries, places[part], nodes[part])]

@@ -159,9 +159,9 @@ class ChunkGathering(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the chunks; the trail of each is that of its entity, followed by the chunk."""
-        chunk, via = yield from self._picked(question, (yield from self._of_entities(question, candidates)))
+        chunk, via = yield from self._pick(question, (yield from self._of_entities(question, candidates)))
         if self.of == "relations":
-            chunk, via = yield from self._picked(question, (yield from self._of_relations(question, candidates)), chunk)
+            chunk, via = yield from self._pick(question, (yield from self._of_relations(question, candidates)), chunk)
         places = places_of(candidates.nodes, chunk)
         origin, entities = np.where(places >= 0, places, via), np.flatnonzero(places >= 0)
         trails, relations = _extended(candidates.trails, origin, chunk), None
@@ -179,7 +179,7 @@ class ChunkGathering(Operator):
         if not self.chunk_types:
             return item, candidates.nodes[item], item
         near = yield Neighbors(candidates.nodes[item])
-        near = near.kept(question.typed(near.node, self.chunk_types))
+        near = near.masked(question.typed(near.node, self.chunk_types))
         return item[near.owner], near.node, item[near.owner]
 
     def _of_relations(self, question: Question, candidates: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
@@ -195,7 +195,7 @@ class ChunkGathering(Operator):
         relation, chunk = yield from linked_to_both(question, np.stack([near, far], 1), chunks)
         return relation, chunk, np.where(at_near >= 0, at_near, at_far)[relation]
 
-    def _picked(
+    def _pick(
         self, question: Question, columns: tuple[np.ndarray, ...], chunks: np.ndarray | None = None
     ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Return the chunks that are picked, and the places that lead to them.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.arguments import choice, is_number, listed, positive, strings
-from graph_retrievers.cache import Same
+from graph_retrievers.arguments import as_list, choice, is_number, positive, strings
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
 from graph_retrievers.core.driver import Algorithm, changed
@@ -207,14 +207,16 @@ class Extraction(Request):
         """Return the keywords of each question."""
         extractor = requests[0][1].extractor
         # Both levels ask for the same keywords.
-        keywords = backend.queries.cache.get(("keywords", Same(extractor)), lambda: _keywords(backend.queries, extractor))
+        keywords = backend.queries.cache.get(("keywords", Identity(extractor)), lambda: _keywords(backend.queries, extractor))
         return [keywords[place] for place, _ in requests]
 
 
 def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tuple[Keywords, tuple[str, ...]]]:
     """Return the keywords of each query, and notes on those that the extractor failed for."""
     values = queries.input("keywords")
-    keywords = [Keywords((), ()) if words is None else _read(words, f"keywords of query {b}") for b, words in enumerate(values)]
+    keywords = [
+        Keywords((), ()) if words is None else _keywords_of(words, f"keywords of query {b}") for b, words in enumerate(values)
+    ]
     notes: list[tuple[str, ...]] = [()] * len(values)
     places = [b for b, words in enumerate(values) if words is None and extractor is not None]
     if places and extractor is not None:
@@ -225,28 +227,28 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tupl
             values = list(values) if isinstance(values, Iterator) else values
         except Exception as error:
             values = [error] * len(places)
-        answers = listed(f"What {name}.extract returned", values, f"{len(places)} mappings with keywords, one for each question")
+        answers = as_list(f"What {name}.extract returned", values, f"{len(places)} mappings with keywords, one for each question")
         if len(answers) != len(places):
             raise InvalidArgumentError(
                 f"{name}.extract returned {shown(answers)} for {len(places)} questions; expected one mapping each."
             )
         for b, answer in zip(places, answers, strict=True):
             try:
-                keywords[b] = _answered(answer, name)
+                keywords[b] = _answer_keywords(answer, name)
             except Exception as error:
                 notes[b] = (failure_note(error, "the question itself was searched"),)
     return list(zip(keywords, notes, strict=True))
 
 
-def _answered(answer: Any, name: str) -> Keywords:
+def _answer_keywords(answer: Any, name: str) -> Keywords:
     """Return the keywords of an extractor's answer, ignoring other keys; raise the exception that an answer is."""
     if isinstance(answer, Exception):
         raise answer
     levels = {key: answer[key] for key in (_HIGH, _LOW) if key in answer} if isinstance(answer, Mapping) else {}
-    return _read(levels or answer, f"keywords that {name} gave")
+    return _keywords_of(levels or answer, f"keywords that {name} gave")
 
 
-def _read(words: Any, what: str) -> Keywords:
+def _keywords_of(words: Any, what: str) -> Keywords:
     """Return keywords given as a mapping; InvalidArgumentError for anything else."""
     valid = isinstance(words, Mapping) and set(words) <= {_HIGH, _LOW}
     if not valid or not all(isinstance(v, (list, tuple)) and all(isinstance(w, str) for w in v) for v in words.values()):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import Algorithm
@@ -231,7 +231,7 @@ class TriGraphSearch(Operator):
         starts, weights = np.append(active.entities + question.size, rows), np.append(active.scores[active.entities], bonus)
         weights[len(weights) - len(rows) :] *= self.passage_weight
         spread = self.passage_weight * self.similarity_weight
-        transitions, best = walk_graph(queries, Same(tri), tri.walk), ((_wanted(queries, tri), keep),)
+        transitions, best = walk_graph(queries, Identity(tri), tri.walk), ((_result_mask(queries, tri), keep),)
         nodes, shares = yield Walk(transitions, starts, weights, spread, self._similar, best, self.damping)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
@@ -267,8 +267,8 @@ class TriGraphSearch(Operator):
 
     def _bonus(self, question: Question, tri: TriGraph, active: Activated) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the passages with active entities, the logarithm in b of each, and its strongest entity."""
-        entry = np.flatnonzero((active.levels[tri.held] > 0) & question.started(tri.holds))
-        owner, entity = tri.holds[entry], tri.held[entry]
+        entry = np.flatnonzero((active.levels[tri.contents] > 0) & question.started(tri.containers))
+        owner, entity = tri.containers[entry], tri.contents[entry]
         parts = active.scores[entity] * np.log1p(tri.counts[entry]) / active.levels[entity]
         rows, at = np.unique(owner, return_inverse=True)
         return rows, np.log1p(np.bincount(at, parts, len(rows))), entity[best_of_each(at, parts, entity)]
@@ -289,7 +289,7 @@ def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> A
     return (yield SentenceSimilarity(tri, sentences))
 
 
-def _wanted(queries: Queries, tri: TriGraph) -> Tensor:
+def _result_mask(queries: Queries, tri: TriGraph) -> Tensor:
     """Return the requested nodes of the walk: passages that may be returned."""
     mask = tri.passages if queries.allowed is None else tri.passages & queries.allowed
     return torch.nn.functional.pad(mask, (0, len(tri.names)))
@@ -303,7 +303,7 @@ def _vectors(queries: Queries, tri: TriGraph, texts: str) -> DenseIndex:
     def make() -> DenseIndex:
         return DenseIndex(embed_corpus(model, getattr(tri, texts)), device=graph.device, metric="cosine")
 
-    return graph.cache.get(("tri-graph vectors", texts, Same(tri), Same(model)), make)
+    return graph.cache.get(("tri-graph vectors", texts, Identity(tri), Identity(model)), make)
 
 
 def _paths(

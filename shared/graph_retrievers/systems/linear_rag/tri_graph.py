@@ -24,9 +24,9 @@ class TriGraph:
     A sentence that mentions fewer than two entities connects none, and is left out. `passages`, shape [N], bool, says which nodes
     are passages. `names` has the first spelling of each entity, `number` its number by its key
     (:func:`~graph_retrievers.signals.entities.entity_key`), and `home`, shape [S], the row of the passage of each sentence.
-    `mentioned` and `mentions` are the mention matrix M as lists: the entities of each sentence, and the sentences of each entity,
-    each as ``indptr`` and the array into which it points. `holds`, `held` and `counts`, shape [C], are the contain matrix C: rows
-    of passages, entities that they contain, and how often, ordered by passage. All numbers are int64.
+    `entities` and `mentions` are the mention matrix M as lists: the entities of each sentence, and the sentences of each entity,
+    each as ``indptr`` and the array into which it points. `containers`, `contents` and `counts`, shape [C], are the contain matrix
+    C: rows of passages, entities that they contain, and how often, ordered by passage. All numbers are int64.
     """
 
     passages: Tensor
@@ -34,16 +34,16 @@ class TriGraph:
     number: dict[str, int]
     sentences: list[str]
     home: np.ndarray
-    mentioned: tuple[np.ndarray, np.ndarray]
+    entities: tuple[np.ndarray, np.ndarray]
     mentions: tuple[np.ndarray, np.ndarray]
-    holds: np.ndarray
-    held: np.ndarray
+    containers: np.ndarray
+    contents: np.ndarray
     counts: np.ndarray
 
     def entities_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return for sentences, shape [n], the place of each and the entities that it mentions: both [T]."""
-        owner, entry = slices(self.mentioned[0], rows)
-        return owner, self.mentioned[1][entry]
+        owner, entry = slices(self.entities[0], rows)
+        return owner, self.entities[1][entry]
 
     def sentences_of(self, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return for entities, shape [n], the place of each and the sentences that mention it: both [T]."""
@@ -53,7 +53,7 @@ class TriGraph:
     def walk(self, allowed: Tensor | None) -> TransitionGraph:
         """Return the graph of passages and entities, whose nodes are the rows of the graph, followed by the entities."""
         size, device = len(self.passages), self.passages.device
-        near, far = torch.from_numpy(self.holds).to(device), torch.from_numpy(self.held).to(device) + size
+        near, far = torch.from_numpy(self.containers).to(device), torch.from_numpy(self.contents).to(device) + size
         weights = torch.ones(len(near), dtype=torch.float64, device=device)
         mask = None if allowed is None else torch.nn.functional.pad(allowed, (0, len(self.names)), value=True)
         return TransitionGraph.of_edges(size + len(self.names), near, far, weights, mask)
@@ -66,10 +66,10 @@ def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str)
     that contains its name, if the extractor found the name anywhere in this passage. The title of a passage is an entity too, and
     in all of its sentences, because they are about it; a sentence without this name is embedded with the title in front.
     """
-    return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _made(graph, extractor, passage_type))
+    return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _make(graph, extractor, passage_type))
 
 
-def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
+def _make(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
     typed = passage_type in graph.type_names
     rows = [row for row, text in enumerate(graph.texts) if text.strip() and (not typed or graph.types[row] == passage_type)]
     number, names, texts, home = dict[str, int](), list[str](), list[str](), list[int]()

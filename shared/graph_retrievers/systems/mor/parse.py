@@ -56,7 +56,7 @@ def read_plan(plan: Any) -> PlanningGraph:
     if isinstance(plan, PlanningGraph):
         return plan
     try:
-        return _read(_literal(plan) if isinstance(plan, str) else plan)
+        return _parse(_literal(plan) if isinstance(plan, str) else plan)
     except (RecursionError, ValueError, RuntimeError) as error:
         if isinstance(error, InvalidPlanError):
             raise
@@ -64,7 +64,7 @@ def read_plan(plan: Any) -> PlanningGraph:
         raise InvalidPlanError(f"The plan holds something that cannot be the name of a type or relation: {error}.") from error
 
 
-def _read(plan: Any) -> PlanningGraph:
+def _parse(plan: Any) -> PlanningGraph:
     if isinstance(plan, Mapping):
         if "Metapath" in plan:
             return _published(plan["Metapath"], plan.get("Restriction") or {})

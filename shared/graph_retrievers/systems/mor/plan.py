@@ -102,9 +102,9 @@ class TypeSchema:
     def __init__(
         self, triples: Iterable[tuple[str, str, str]], *, types: Iterable[str] = (), targets: Iterable[str] | None = None
     ) -> None:
-        self.given = sorted(set(triples))
-        self.triples = {t for a, r, b in self.given for t in ((a, r, b), (b, r, a))}
-        self.types = sorted({*types, *(t for a, _, b in self.given for t in (a, b))})
+        self.directed_triples = sorted(set(triples))
+        self.triples = {t for a, r, b in self.directed_triples for t in ((a, r, b), (b, r, a))}
+        self.types = sorted({*types, *(t for a, _, b in self.directed_triples for t in (a, b))})
         self.targets = self.types if targets is None else sorted(set(targets))
         unknown = [t for t in self.targets if t not in self.types]
         if unknown:
@@ -124,7 +124,7 @@ class TypeSchema:
 
     def describe(self) -> str:
         """Return the schema as text for a prompt: the types, then a line for each triple."""
-        lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.given]
+        lines = [f"{a} -[{r}]-> {b}" if r else f"{a} --> {b}" for a, r, b in self.directed_triples]
         parts = ["Node types: " + ", ".join(t or "(none)" for t in self.types), "Relations:", *lines]
         return "\n".join(" ".join(line.split()) for line in parts)
 
@@ -171,27 +171,27 @@ def check_plan(plan: PlanningGraph, schema: TypeSchema, last_steps: int | None =
     paths = plan.paths
     if len(paths) > MAX_PATHS or any(len(p) > MAX_STEPS for p in paths):
         sizes = f"{len(paths)} paths of up to {max(len(p) for p in paths)} steps"
-        return _refused("invalid", f"it has {sizes}, but at most {MAX_PATHS} of {MAX_STEPS} are walked", dropped=len(paths))
+        return _refusal("invalid", f"it has {sizes}, but at most {MAX_PATHS} of {MAX_STEPS} are walked", dropped=len(paths))
     if not any(len(path) for path in paths):
-        return _refused("empty", "it has no path")
+        return _refusal("empty", "it has no path")
     if len(paths) == 1 and len(paths[0]) == 1:
-        return _refused("single node", f"it is the single node {paths[0]}, without a step")
+        return _refusal("single node", f"it is the single node {paths[0]}, without a step")
     faults = [_fault(path, schema) for path in paths]
     fitting = [ReasoningPath(p.steps[-last_steps:]) if last_steps else p for p, f in zip(paths, faults, strict=True) if not f]
     dropped, parts = len(paths) - len(fitting), list(dict.fromkeys(fault for fault in faults if fault))
     if not fitting:
-        return _refused("invalid", "; ".join(parts), dropped)
+        return _refusal("invalid", "; ".join(parts), dropped)
     started = [path for path in fitting if any(phrase.strip() for phrase in path.steps[0].restriction)]
     skipped = len(fitting) - len(started)
     if not started:
-        return _refused("no start restriction", "no path has a restriction on its first node", dropped, skipped)
+        return _refusal("no start restriction", "no path has a restriction on its first node", dropped, skipped)
     if skipped:
         parts.append("a path without a restriction on its first node was skipped")
     note = f"Part of the plan was left out: {'; '.join(parts)}." if parts else ""
     return PlanCheck(PlanningGraph(tuple(started)), "", dropped, skipped, note)
 
 
-def _refused(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanCheck:
+def _refusal(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanCheck:
     note = f"The plan cannot be walked: {why}; text retrieval was used instead."
     return PlanCheck(PlanningGraph(), reason, dropped, skipped, note)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -178,7 +178,7 @@ class TrajectoryReranker(Operator):
         similarity = np.zeros(rows.shape, np.float32)
         similarity[real] = yield Scores(rows[real], matching_signal(question, self.matching))
         first = (full >= 0) & (np.cumsum(full >= 0, 1) == 1)
-        seed_scores = candidates.beside.get("seed_scores", np.full(len(candidates), np.nan))
+        seed_scores = candidates.columns.get("seed_scores", np.full(len(candidates), np.nan))
         mask = first[:, -length:] & real & ~np.isnan(seed_scores)[:, None]
         similarity[mask] = seed_scores[mask.any(1)]
         # Structural fingerprint.
@@ -204,11 +204,11 @@ class TrajectoryReranker(Operator):
         model = self.embedding or index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        table, lock = self._cache.get(Same(model), lambda: (dict[tuple[str, ...], Tensor](), Lock()))
+        table, lock = self._cache.get(Identity(model), lambda: (dict[tuple[str, ...], Tensor](), Lock()))
         with lock:
             new = [p for p in patterns if p not in table]
             if new:
-                vectors = embed_texts(model, [" ".join(p) for p in new], told=False)
+                vectors = embed_texts(model, [" ".join(p) for p in new], announce=False)
                 if vectors.shape[1] != self.scorer.structure_width:
                     raise DimensionMismatchError(
                         f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
@@ -226,13 +226,13 @@ class TrajectoryScores(Request):
     costly = True
     shared = ("reranker",)
     reranker: TrajectoryReranker
-    seen: Trajectories
+    trajectories: Trajectories
 
     @classmethod
     @torch.inference_mode()
     def together(cls, backend: Any, requests: Sequence[tuple[int, TrajectoryScores]]) -> list[np.ndarray]:
         """Return scores, one product for all questions."""
-        index, reranker, parts = backend.queries.index, requests[0][1].reranker, [request.seen for _, request in requests]
+        index, reranker, parts = backend.queries.index, requests[0][1].reranker, [request.trajectories for _, request in requests]
         scorer = reranker.scorer.to(index.device)
         number: dict[tuple[str, ...], int] = {}
         pattern = [number.setdefault(kinds, len(number)) for part in parts for kinds in part.patterns]

@@ -104,7 +104,7 @@ class MoR(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the traversal and the reranker, if there is one; they are the same for all indexes on a device."""
-        return self._kept.get(index.device, self._composed)
+        return self._parts_cache.get(index.device, self._composed)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the reranker, if one is wanted and there is none."""

@@ -89,9 +89,9 @@ class TrainedPlanner:
                 f"A trained planner has a table of {len(made_of):,} plans and {len(names):,} parts of them, more than {_LARGEST:,} "
                 "entries; train it on fewer different plans."
             )
-        self._made_of = torch.zeros((len(names), len(made_of)))
+        self._skeleton_parts = torch.zeros((len(names), len(made_of)))
         for plan, parts in enumerate(made_of):
-            self._made_of[[names[part] for part in parts], plan] = 1.0
+            self._skeleton_parts[[names[part] for part in parts], plan] = 1.0
         self.model = self._network()
 
     def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[Any]:
@@ -125,7 +125,7 @@ class TrainedPlanner:
     def _logits(self, features: list[list[int]]) -> Tensor:
         """Return the logits of the plans, none at the end, for lists of features: [n, C + 1]."""
         offsets = torch.tensor([0, *(len(f) for f in features[:-1])]).cumsum(0)
-        return self.model(torch.tensor([f for row in features for f in row]), offsets) @ self._made_of
+        return self.model(torch.tensor([f for row in features for f in row]), offsets) @ self._skeleton_parts
 
     @classmethod
     def fit(
@@ -217,7 +217,7 @@ class TrainedPlanner:
         return planner
 
     def _network(self) -> nn.EmbeddingBag:
-        zeros = torch.zeros(self.buckets, len(self._made_of))
+        zeros = torch.zeros(self.buckets, len(self._skeleton_parts))
         return nn.EmbeddingBag.from_pretrained(zeros, freeze=False, mode="sum")
 
 

@@ -128,7 +128,7 @@ class MixedTraversal(Operator):
         self.matching = matching
         self.max_edges = positive("max_edges", max_edges)
         self.planner: Planner | None = None if planner is None else as_planner(planner)
-        self._warned = False
+        self._has_warned = False
 
     def schema(self, graph: GraphFacts) -> TypeSchema:
         """Return the schema that plans for this graph must match."""
@@ -158,8 +158,8 @@ class MixedTraversal(Operator):
         plans = list(plans)
         rows = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
         if self.planner is None:
-            if not self._warned and any(plan is None for plan in plans):
-                self._warned = True
+            if not self._has_warned and any(plan is None for plan in plans):
+                self._has_warned = True
                 _logger.warning(
                     "There is no planner, so questions without a plan are answered by text retrieval; pass plan=, planner= or "
                     "checkpoint=."
@@ -216,7 +216,7 @@ class MixedTraversal(Operator):
             operators=(self.name, "TextMatching"),
             # A node that no step reached was found by text.
             origins=np.where(result.trails[:, -2:-1] >= 0, 0, 1).min(1, initial=1),
-            beside={"seed_scores": _seed_scores(result.trails, [part for _, matches in walks for part in matches])},
+            columns={"seed_scores": _seed_scores(result.trails, [part for _, matches in walks for part in matches])},
         )
 
     def _follow(self, question: Question, path: ReasoningPath, schema: TypeSchema) -> Algorithm[tuple[Candidates, list[Ranked]]]:

@@ -10,7 +10,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
-from graph_retrievers.search.path_texts import texts_read
+from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["PathRerank"]
@@ -81,7 +81,7 @@ class PathRerank(Operator):
         if self.weight == 0 or not len(places):
             return candidates
         head = candidates.taken(places)
-        texts = yield from texts_read(question, head, True, self.model)
+        texts = yield from relevance_texts(question, head, True, self.model)
         scores = yield Relevance(head.nodes, texts=texts, model=self.model, notes=question.notes)
         return replaced(candidates, places, mixed_with_ranks(scores, self.weight))
 

@@ -26,7 +26,7 @@ from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_fo
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, system_text
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.path_reranking.training import fit_path_rerank
 from graph_retrievers.systems.splits import labelled_queries
@@ -117,7 +117,7 @@ class PathReranking(CompositeSystem):
     @cached_property
     def _settings(self) -> dict[str, Any]:
         """The settings of the checkpoint, or the defaults."""
-        return _DEFAULTS if self.checkpoint is None else _read(as_path("checkpoint", self.checkpoint))
+        return _DEFAULTS if self.checkpoint is None else _read_checkpoint(as_path("checkpoint", self.checkpoint))
 
     @cached_property
     def _first(self) -> System | Operator:
@@ -130,10 +130,10 @@ class PathReranking(CompositeSystem):
         root = as_path("checkpoint", self.checkpoint)
         with _reading(root):
             length = positive("max_length", self._settings["max_length"])
-            return self._kept.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
+            return self._parts_cache.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
 
 
-def _read(root: Path) -> dict[str, Any]:
+def _read_checkpoint(root: Path) -> dict[str, Any]:
     """Return the settings of a checkpoint, whose files are checked."""
     file = root / _FILE
     with _reading(root):
@@ -205,7 +205,7 @@ def fit_path_reranking(
     config = {
         "weight": weight,
         "depth": depth,
-        "first": written(first),
+        "first": system_text(first),
         "max_length": model.max_length,
         "seed": seed,
         "history": history.to_dict(),

@@ -111,7 +111,7 @@ def fit_path_rerank(
     def quality() -> float:
         if not all(bool(torch.isfinite(value).all()) for value in model.module.parameters()):
             raise InvalidArgumentError("The weights of the model became NaN or infinite; use a smaller learning_rate.")
-        return _chosen(model.reload(), dev_examples, k, show_progress)[1]
+        return _best_weight(model.reload(), dev_examples, k, show_progress)[1]
 
     options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
     settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
@@ -119,7 +119,7 @@ def fit_path_rerank(
     history = fit(
         model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )
-    return model.reload(), _chosen(model, dev_examples, k, show_progress)[0], history
+    return model.reload(), _best_weight(model, dev_examples, k, show_progress)[0], history
 
 
 def _examples(
@@ -144,7 +144,7 @@ def _group(example: _Example, column: int, negatives: int, random: torch.Generat
     return example.question, [example.texts[column], *(texts[place] for place in drawn.tolist())]
 
 
-def _chosen(model: CrossEncoder, examples: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
+def _best_weight(model: CrossEncoder, examples: Sequence[_Example], k: int, show_progress: bool) -> tuple[float, float]:
     """Return the weight with the highest measure on held-out questions, the lowest of equal ones, and the measure."""
     totals = [0.0] * len(WEIGHTS)
     for example in progress_bar(examples, desc="held out", unit="question", leave=False, disable=not show_progress):

@@ -31,7 +31,7 @@ _PROMPT = (
     "does not mention.\n\nQuestion: "
 )
 # A model may name thousands: so many are told in a note, and searched.
-_MOST_TOLD, _MOST_SEARCHED = 10, 100
+_MOST_NAMES, _MOST_SEARCHED = 10, 100
 
 
 def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str] | LanguageModelError]:
@@ -71,20 +71,20 @@ def named_entities(
     ]
 
 
-def told_names(names: Sequence[str]) -> str:
+def names_text(names: Sequence[str]) -> str:
     """Return names as notes tell them: the first ten, each cut to 80 characters, and how many more there are.
 
-    >>> told_names(["Ada", "Lyon"]), told_names(["Ada"] * 12)[-20:]
+    >>> names_text(["Ada", "Lyon"]), names_text(["Ada"] * 12)[-20:]
     ("'Ada', 'Lyon'", "'Ada', 'Ada', 2 more")
     """
-    more = len(names) - _MOST_TOLD
-    return ", ".join([*map(shown, names[:_MOST_TOLD]), *([f"{more} more"] if more > 0 else [])])
+    more = len(names) - _MOST_NAMES
+    return ", ".join([*map(shown, names[:_MOST_NAMES]), *([f"{more} more"] if more > 0 else [])])
 
 
 def missing_note(missing: Sequence[str], room: int) -> str:
     """Return the note on entities that no node is called, of which the first `room` are searched by vector."""
-    note = f"no node is named {told_names(missing[:room])}: seeds from vector search"
-    rest = told_names(missing[room:])
+    note = f"no node is named {names_text(missing[:room])}: seeds from vector search"
+    rest = names_text(missing[room:])
     return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
 
 
@@ -226,7 +226,7 @@ class EntityLinking(Operator):
         if not self.budget or (not missing and (count or entities)):
             return ()
         if "dense" not in question.signals:
-            note = f"no node is named {told_names(missing)}" if missing else "no entity of the graph is named"
+            note = f"no node is named {names_text(missing)}" if missing else "no entity of the graph is named"
             question.notes.append(f"{note}; there are no vectors to search by")
             return ()
         if not entities:
@@ -234,7 +234,7 @@ class EntityLinking(Operator):
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         if not question.embeds_texts and question.input("entities") is None:
             # What a language model wrote, and no mistake of the caller.
-            question.notes.append(f"no node is named {told_names(missing)}; there is no embedding model to search by")
+            question.notes.append(f"no node is named {names_text(missing)}; there is no embedding model to search by")
             return () if count else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED
         question.notes.append(missing_note(missing, room))

@@ -68,7 +68,7 @@ class PassageGathering(Operator):
         places = places[np.argsort(candidates.nodes[places], kind="stable")]
         amounts = candidates.scores[places].astype(np.float64)
         near = yield Neighbors(candidates.nodes[places])
-        near = near.kept(question.typed(near.node, self.types))
+        near = near.masked(question.typed(near.node, self.types))
         nodes, sums, giver = received(near, amounts, question.size)
         sums = sums * (yield from gates(self.gate, nodes))
         nodes, sums, giver = nodes[sums > 0], sums[sums > 0], giver[sums > 0]

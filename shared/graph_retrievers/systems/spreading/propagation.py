@@ -153,7 +153,7 @@ class GatedPropagation(Operator):
             values = level[front]
             amounts = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
             # Equation 1: a node receives from its neighbours u with r(u) > r(v).
-            near = near.kept((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
+            near = near.masked((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
             nodes, sums, giver = received(near, amounts, question.size, question.owners(front))
             gain = self.decay * sums
             # A gate is at most 1, so it is only needed where the gain without it is above the threshold.

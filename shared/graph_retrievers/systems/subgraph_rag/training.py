@@ -36,14 +36,14 @@ class _Example:
     relations: Tensor  # [m], in `names`
     ends: Tensor  # [m, 2]
     topics: Tensor  # [n], bool
-    wanted: Tensor  # [m], float32: 1 for triples on shortest paths
+    targets: Tensor  # [m], float32: 1 for triples on shortest paths
     around: Subgraph
     gold: tuple[int, ...]
 
     @property
     def learnable(self) -> bool:
         """Whether a triple is on a shortest path to a relevant node."""
-        return bool(self.wanted.any())
+        return bool(self.targets.any())
 
     def logits(self, network: TripleScorer) -> Tensor:
         """Return the network's score of each triple: Tensor, shape [m]."""
@@ -53,7 +53,7 @@ class _Example:
 
     def loss(self, network: TripleScorer) -> Tensor:
         """Return the binary cross entropy of the triples."""
-        return binary_cross_entropy_with_logits(self.logits(network), self.wanted)
+        return binary_cross_entropy_with_logits(self.logits(network), self.targets)
 
     def recall(self, network: TripleScorer, triples: int, k: int) -> float:
         """Return the recall of relevant nodes among the first k, divided by the highest that k places allow."""
@@ -123,10 +123,12 @@ def fit_triple_scorer(
         return sum(example.recall(search.network, search.triples, k) for example in examples) / len(examples)
 
     options = {"learning_rate": 1e-3, "patience": 10, "epochs": 50, "description": "fit subgraph-rag", **options}
-    return fit_on_subgraphs(index, train, dev, search, first, _read, recall, about={"triples": search.triples, "k": k}, **options)
+    return fit_on_subgraphs(
+        index, train, dev, search, first, _examples_of, recall, about={"triples": search.triples, "k": k}, **options
+    )
 
 
-def _read(
+def _examples_of(
     index: GraphIndex, search: TripleSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""

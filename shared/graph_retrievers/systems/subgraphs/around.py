@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.core.candidates import Candidates, best
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -143,7 +143,7 @@ class SubgraphSearch(Operator):
         """
         if index.embedding is None or not names:
             return torch.zeros(len(names), index.dense.dimension)
-        model = self._embeddings.get(Same(index.embedding), lambda: CachedEmbedding(index.embedding))
+        model = self._embeddings.get(Identity(index.embedding), lambda: CachedEmbedding(index.embedding))
         distinct = sorted(set(names))
         vectors = normalize(embed_texts(model, [name.replace("_", " ") or "is linked to" for name in distinct]), dim=1)
         place = {name: number for number, name in enumerate(distinct)}

@@ -48,7 +48,7 @@ class SubgraphSystem(System):
                 f"{self.checkpoint} was trained with vectors of {model!r}, these are of {index.embedding_name!r}; train it with "
                 "this model."
             )
-        return Pipeline(EntityLinking(language_model=self.language_model), self._kept.get(index.device, self._made))
+        return Pipeline(EntityLinking(language_model=self.language_model), self._parts_cache.get(index.device, self._make_search))
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless a checkpoint has it."""
@@ -60,7 +60,7 @@ class SubgraphSystem(System):
         assert self.checkpoint is not None
         return load_part(self.checkpoint, self.name, _SETTINGS, self.search.paper)
 
-    def _made(self) -> Operator:
+    def _make_search(self) -> Operator:
         network = None
         if self.checkpoint is not None:
             tensors, settings = self._trained

@@ -33,10 +33,10 @@ class Example(Protocol):
         """Return the loss of the network."""
 
 
-Read = TypeVar("Read", bound=Example)
+TrainingExample = TypeVar("TrainingExample", bound=Example)
 
 
-def _questions_read(
+def _vectors_and_subgraphs(
     index: GraphIndex, examples: Sequence[LabelledQuery], search: SubgraphSearch, first: Operator, show_progress: bool
 ) -> tuple[list[Tensor], list[Subgraph]]:
     """Return the vector of each question, of unit length, and the subgraph around what `first` finds."""
@@ -57,8 +57,8 @@ def fit_on_subgraphs(
     dev: Sequence[LabelledQuery],
     search: SubgraphSearch,
     first: Operator,
-    read: Callable[..., list[Read]],
-    evaluate: Callable[[list[Read]], float | Mapping[str, float]],
+    read: Callable[..., list[TrainingExample]],
+    evaluate: Callable[[list[TrainingExample]], float | Mapping[str, float]],
     *,
     about: Mapping[str, Any],
     batch_size: int = 1,
@@ -96,7 +96,7 @@ def fit_on_subgraphs(
     network.to(index.device)
     questions = [*train, *dev]
     with torch.no_grad():
-        examples = read(index, search, questions, *_questions_read(index, questions, search, first, show_progress))
+        examples = read(index, search, questions, *_vectors_and_subgraphs(index, questions, search, first, show_progress))
     learnt, dev_examples = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
     if not learnt:
         raise InvalidArgumentError(
@@ -106,10 +106,10 @@ def fit_on_subgraphs(
     if not dev_examples:
         raise InvalidArgumentError(f"There is no dev question to measure on; {search.paper} needs a few to know when to stop.")
 
-    def loss(batch: Sequence[Read]) -> Tensor:
+    def loss(batch: Sequence[TrainingExample]) -> Tensor:
         return torch.stack([example.loss(network) for example in batch]).mean()
 
-    def batches(random: torch.Generator) -> Iterable[list[Read]]:
+    def batches(random: torch.Generator) -> Iterable[list[TrainingExample]]:
         for numbers in torch.randperm(len(learnt), generator=random).split(batch_size):
             yield [learnt[number] for number in numbers.tolist()]
 

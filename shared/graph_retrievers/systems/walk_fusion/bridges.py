@@ -62,9 +62,9 @@ def bridges_of_each(questions: Questions, nodes: np.ndarray, count: int) -> Algo
     ends = np.searchsorted(owners, np.arange(questions.count + 1))
     searches = [
         bridges(question, nodes[start:stop] % size, count)
-        for question, (start, stop) in zip(questions.each, pairwise(ends.tolist()), strict=True)
+        for question, (start, stop) in zip(questions.members, pairwise(ends.tolist()), strict=True)
     ]
-    led = yield Parallel(searches, [question.place for question in questions.each])
+    led = yield Parallel(searches, [question.place for question in questions.members])
     sizes = [len(places) for places, *_ in led]
     places, far, relations = map(np.concatenate, zip(*led, strict=True))
     owner = np.repeat(np.arange(questions.count), sizes)

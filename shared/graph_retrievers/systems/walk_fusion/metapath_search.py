@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates, best, falling
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import Algorithm
@@ -159,7 +159,7 @@ class MetapathSearch(Operator):
             indices = np.flatnonzero(w >= _LEAST).tolist()
             routes += [(paths[p].steps, start) for p in indices]
             weights += [s * w[p] for p in indices]
-        ways = yield from self._walked(question, routes)  # R_pu, each node at the end of its way
+        ways = yield from self._walk(question, routes)  # R_pu, each node at the end of its way
         sizes = [len(trails) for trails in ways]
         if not sum(sizes):
             return nothing
@@ -177,7 +177,7 @@ class MetapathSearch(Operator):
         seeds = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
         return replace(seeds, trails=trails, relations=padded(relations, left=True))
 
-    def _walked(self, question: Question, routes: list[_Route]) -> Algorithm[list[np.ndarray]]:
+    def _walk(self, question: Question, routes: list[_Route]) -> Algorithm[list[np.ndarray]]:
         """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
         trails = {(steps[:1], start): np.array([[start]]) for steps, start in routes}
         for step in range(1, max((len(steps) for steps, _ in routes), default=0)):
@@ -211,7 +211,7 @@ class MetapathSearch(Operator):
             vectors = embed_corpus(model, [_text(path) for path in paths]) if paths else torch.empty((0, index.dense.dimension))
             return paths, normalize(vectors.float(), dim=1).to(index.device)
 
-        return index.facts.cache.get(("metapaths", Same(model), start, self.length, self.limit), make)
+        return index.facts.cache.get(("metapaths", Identity(model), start, self.length, self.limit), make)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,14 +25,14 @@ from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import (
+    has_titles,
     holds_pieces,
     is_knowledge_graph,
-    names_held,
+    name_share,
     names_identify,
     names_join,
     names_lead,
     names_mentioned,
-    titles_told,
     without_names,
 )
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
@@ -46,7 +46,7 @@ _SHARE = 0.5
 # Where names in the texts are all that joins them; the seeds are of the links form.
 _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 1
 # Names are recognised by their capitals: texts in lower case, or in scripts without capitals, are below this share.
-_HELD = 0.15
+_NAME_SHARE = 0.15
 _FORMS = ("links", "names", "pieces", "relations")
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.0, 2.0)}
 """Weights of the lists of WalkFusion, by form."""
@@ -184,7 +184,7 @@ class WalkFusion(System):
             seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1 if links else 2, len(index.facts) // 10))
         if bridges is None:
             bare = form == "names" and not index.facts.has_edges
-            alone = plain or (bare and names_held(index.facts) >= _HELD)
+            alone = plain or (bare and name_share(index.facts) >= _NAME_SHARE)
             bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" and not bare else 0
             if alone:
                 few = "few documents are linked" if index.facts.has_edges else "there are no edges"
@@ -248,7 +248,7 @@ def _fitting(index: Corpus) -> tuple[str, str]:
     if graph.has_edges and holds_pieces(graph):
         return "pieces", lacks + "most nodes are pieces of a document without a title of their own"
     if not names_identify(index):
-        return "links", lacks + ("titles do not identify most nodes" if titles_told(graph) else "no node has a title")
+        return "links", lacks + ("titles do not identify most nodes" if has_titles(graph) else "no node has a title")
     # Rounded down, so that a share below 15 % is not shown as 15 %.
     share = floor(1000 * names_mentioned(graph)) / 10
     text = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
