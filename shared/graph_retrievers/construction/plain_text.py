@@ -171,7 +171,7 @@ def _cited(paragraphs: Sequence[Block]) -> set[str]:
     kinds = {""} if 2 * sum(("", f"{number}.1") in numbers for number in bare) > len(bare) else set()
     text = "\n".join(lines)
     for reference in references(text) if numbers else ():
-        # "Section 2 of the manual" is no section of the text.
+        # "Section 2 of the manual" is not a section of the text.
         if reference.scope in ("", OWN) and reference.steps and (reference.scope or not _OF.match(text, reference.end)):
             kind, number = reference.steps[0]
             for name in (kind, "") if kind in _CALLED else (kind,):
@@ -183,7 +183,7 @@ def _levels(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) ->
     """Return the level of each heading by its place; bare numbers begin anew in each unit with a name."""
     levels: dict[int, int] = {}
     kinds: list[_Heading] = []
-    # Bare numbers in the unit around, and the last of them that is no part of another.
+    # Bare numbers in the unit around, and the last of them that is not a part of another.
     run: dict[int, int] = {}
     last_number = ""
     repeated = _repeated(headings, paragraphs)
@@ -198,7 +198,7 @@ def _levels(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) ->
             levels[place] = min(2 + len(kinds), _DEEPEST)
             kinds.append(heading)
         elif "." not in heading.number:
-            # "3 Methods" above the pages of Chapter 3 is no heading in it.
+            # "3 Methods" above the pages of Chapter 3 is not a heading in it.
             if kinds and kinds[-1][1:3] == ("chapter", heading.number):
                 continue
             if int(last_number or -1) < int(heading.number) <= (int(last_number) + _SKIPPED if last_number else inf):
@@ -239,7 +239,7 @@ def _repeated(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) 
 
 
 def _with_text(run: dict[int, int], headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
-    """Return headings with bare numbers if most of those that are no parts of others have text below, else none."""
+    """Return headings with bare numbers if most of those that are not parts of others have text below, else none."""
     whole = [place for place in run if (heading := headings[place]) and "." not in heading.number]
     return run if not whole or 2 * sum(_has_text(headings, paragraphs, place) for place in whole) > len(whole) else {}
 

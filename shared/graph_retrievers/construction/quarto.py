@@ -29,7 +29,7 @@ def read_quarto(text: str, kind: str = "") -> Page:
     r"""Return a page of Quarto or R Markdown as :func:`~graph_retrievers.construction.markdown.read_markdown` does, with labels.
 
     A reference such as ``@sec-cards`` leads to the heading, figure, table, formula or division with the label, in whatever file of
-    the folder, and reads as the heading or the caption there. Labels, classes, and the lines around divisions are no text.
+    the folder, and reads as the heading or the caption there. Labels, classes, and the lines around divisions are not text.
 
     >>> page = read_quarto("# Cards {#sec-cards}\nSee @fig-holes.\n\n![Holes](holes.png){#fig-holes}")
     >>> [(block.text, block.anchors) for block in page.blocks if block.anchors]

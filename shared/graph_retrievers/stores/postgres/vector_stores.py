@@ -86,7 +86,7 @@ class StoreTable:
         """Return all rows, in the order of their keys.
 
         Raises EmptyGraphError if there are none, InvalidVectorError for a row without a vector, InvalidArgumentError for one
-        without an id, without a text or with metadata that are no mapping, and DatabaseError if the database fails.
+        without an id, without a text or with metadata that are not a mapping, and DatabaseError if the database fails.
         """
         import sqlalchemy as sa
         from sqlalchemy.types import UserDefinedType
