@@ -524,9 +524,37 @@ def test_the_cosines_that_a_store_gives_are_checked(corpus):
         (lambda found: 3, InvalidArgumentError, "cosines of the vector store is 3; expected a list of mappings"),
         (lambda found: [{}], InvalidVectorError, "The vector store has no vector of node '"),
         (lambda found: [dict.fromkeys(found[0], float("nan"))], InvalidVectorError, "has no vector of node '"),
+        (
+            lambda found: [dict.fromkeys(found[0], 80.5)],
+            DatabaseError,
+            "gave 80.5 as the cosine of node '.*; expected a number from -1",
+        ),
     ):
         with pytest.raises(kind, match=told):
             Retriever(remote, FastInsight(budget=30)).retrieve("?", vector=ONE)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        (float("nan"), InvalidVectorError, "The vector store has no vector of node '"),
+        (None, InvalidVectorError, "The vector store has no vector of node '"),
+        (float("inf"), DatabaseError, "gave inf as the cosine of node '.*; expected a number from -1 to 1"),
+        (-80.5, DatabaseError, "gave -80.5 as the cosine of node '"),
+        ("near", DatabaseError, "gave 'near' as the cosine of node '"),
+    ],
+)
+def test_the_cosines_of_the_nearest_are_checked(corpus, given, kind, told):
+    index = index_of(corpus)
+
+    class Broken(ComparingVectors):
+        def nearest(self, vectors, k):
+            return [[(name, given) for name, _ in found] for found in super().nearest(vectors, k)]
+
+    remote = engines(corpus, vectors=Broken(index.graph.ids, corpus[2]))[3]
+    for system in (VectorSearch(), FastInsight(budget=30)):
+        with pytest.raises(kind, match=told):
+            Retriever(remote, system).retrieve("?", vector=ONE)
 
 
 def test_a_store_that_keeps_time_limits_is_called_where_it_is_asked(corpus):
