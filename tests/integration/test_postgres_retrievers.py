@@ -208,6 +208,44 @@ def test_common_words_change_no_result_where_their_rows_are_not_read(few, rows, 
                 assert sure == pytest.approx({name: expected[name] for name in sure}, rel=1e-5)
 
 
+def test_words_that_are_equally_rare_tie_in_the_order_of_the_texts(postgres):
+    """Whichever is read first, and although the texts have none in common."""
+    write_index(GraphIndex.from_texts(["oak", "ash", "elm"], ids=["z", "y", "x"]), postgres, "works")
+    stored = PostgresWords(PostgresCorpus(postgres, "works"))
+    for asked in ("oak ash elm", "elm ash oak", "ash elm oak"):
+        for k in (1, 2, 3):
+            assert [name for name, _ in stored.search([asked], k)[0]] == ["z", "y", "x"][:k]
+
+
+def test_a_text_with_two_common_words_comes_before_one_with_a_rare_word(postgres, monkeypatch):
+    """Where each of the two counts less than the rare word, and both more."""
+    monkeypatch.setattr(words, "_FEW", 0)
+    texts = [
+        "zither " + "wood " * 119,
+        "loom loom loom card card card",
+        *["loom card iron " + "wood " * 20] * 118,
+        *["wood " * 20] * 80,
+    ]
+    index = GraphIndex.from_texts(texts)
+    write_index(index, postgres, "works")
+    alone = [index.bm25.search([word], 1)[0].item() for word in ("zither", "loom", "card")]
+    assert max(alone[1:]) < alone[0] < sum(alone[1:])
+    ((best,),) = PostgresWords(PostgresCorpus(postgres, "works")).search(["zither loom card"], 1)
+    assert best == ("1", pytest.approx(sum(alone[1:]), rel=1e-6))
+
+
+def test_the_order_of_the_rows_of_words_changes_no_result(postgres):
+    """As after changes, where rows take the place of others."""
+    write_index(GraphIndex.from_texts(["loom oak", "card loom", "loom mill", "card mill loom"]), postgres, "works")
+    stored, asked = PostgresWords(PostgresCorpus(postgres, "works")), ["loom card", "mill loom", "loom"]
+    expected = [stored.search(asked, k) for k in (1, 2, 4)]
+    with postgres.writing() as writing:
+        writing.run("CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM {words}")
+        writing.run("DELETE FROM {words}")
+        writing.run("INSERT INTO {words} SELECT * FROM kept ORDER BY node DESC, term")
+    assert [stored.search(asked, k) for k in (1, 2, 4)] == expected
+
+
 # -- random graphs ----------------------------------------------------------------------------------------------------
 
 # GRAPH_RETRIEVERS_CASES=2000 compares so many.
