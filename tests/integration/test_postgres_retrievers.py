@@ -21,7 +21,7 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, words, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresVectors, PostgresWords, open_index, words, write_index
 from graph_retrievers.stores.remote import RemoteIndex
 from tests.integration.test_scale_out import FILTERS, INPUTS, Hashed
 from tests.integration.test_scale_out import SYSTEMS as ON_EVERY_STORE
@@ -244,6 +244,28 @@ def test_the_order_of_the_rows_of_words_changes_no_result(postgres):
         writing.run("DELETE FROM {words}")
         writing.run("INSERT INTO {words} SELECT * FROM kept ORDER BY node DESC, term")
     assert [stored.search(asked, k) for k in (1, 2, 4)] == expected
+
+
+def test_equal_vectors_are_found_in_the_order_of_the_nodes(postgres):
+    """Also where the first of them was written last, and an id that sorts before it comes after it."""
+    ids = ["z", *(f"n{row}" for row in range(30))]
+    for some in (ids[1:], ids):
+        index = GraphIndex.from_texts(["loom"] * len(some), ids=some, vectors=np.ones((len(some), 2)), metric="cosine")
+        write_index(index, postgres, "works")
+    stored = PostgresVectors(PostgresCorpus(postgres, "works"))
+    for vector in ([1.0, 1.0], [-2.0, 1.0], [0.0, 0.0]):
+        for k in (1, 3, 40):
+            assert stored.search(np.array([vector], np.float32), k) == [ids[:k]]
+
+
+def test_each_vector_has_the_cosines_of_its_own_ids(postgres):
+    index = GraphIndex.from_texts(["loom", "card", "mill"], ids=["a", "b", "c"], vectors=[[1, 0], [0, 3], [-1, 0]], metric="cosine")
+    write_index(index, postgres, "works")
+    stored, asked = PostgresVectors(PostgresCorpus(postgres, "works")), np.array([[2, 0], [0, 1], [0, 0], [3, 4]], np.float32)
+    pairs = list(zip(asked, [["a", "c"], ["c", "b", "nobody"], ["b"], []], strict=True))
+    assert stored.cosines(pairs) == [{"a": 1.0, "c": -1.0}, {"b": 1.0, "c": 0.0}, {"b": 0.0}, {}]
+    assert stored.nearest(asked[:3], 2) == [[("a", 1.0), ("b", 0.0)], [("b", 1.0), ("a", 0.0)], [("a", 0.0), ("b", 0.0)]]
+    assert stored.cosines([]) == stored.nearest(np.zeros((0, 2), np.float32), 2) == []
 
 
 # -- random graphs ----------------------------------------------------------------------------------------------------

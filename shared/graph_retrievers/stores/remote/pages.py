@@ -515,7 +515,7 @@ def _cosine(name: str, value: Any) -> float:
     """Return the cosine that a store gave for a node."""
     if value is None or value != value:
         raise _without_vector(name)
-    if not isinstance(value, Real) or abs(value) > _LARGEST_COSINE:
+    if not isinstance(value, Real) or abs(float(value)) > _LARGEST_COSINE:
         raise DatabaseError(
             f"The vector store gave {shown(value)} as the cosine of node {shown(name)}; expected a number from -1 to 1."
         )
