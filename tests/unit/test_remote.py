@@ -510,6 +510,26 @@ def test_a_store_that_gives_cosines_is_asked_for_vectors_only_where_they_are_nee
     assert_same(zeros[:1], zeros[1:])
 
 
+@pytest.mark.parametrize("system", [FastInsight(budget=30), GAR(), WalkFusion(form="links", bridges=0)])
+def test_a_cosine_is_asked_for_once_in_a_call(corpus, system):
+    """Also not of a node whose cosine came with the nearest."""
+    index, given = index_of(corpus), []
+
+    class Vectors(ComparingVectors):
+        def nearest(self, vectors, k):
+            found = super().nearest(vectors, k)
+            given.extend({(vector.tobytes(), name) for vector, pairs in zip(vectors, found, strict=True) for name, _ in pairs})
+            return found
+
+        def cosines(self, pairs):
+            given.extend((vector.tobytes(), name) for vector, ids in pairs for name in ids)
+            return super().cosines(pairs)
+
+    remote = engines(corpus, vectors=Vectors(index.graph.ids, corpus[2]))[3]
+    Retriever(remote, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus))
+    assert len(given) > 30 and len(given) == len(set(given))
+
+
 def test_the_cosines_that_a_store_gives_are_checked(corpus):
     index = index_of(corpus)
 
