@@ -785,6 +785,22 @@ def wait_until(happens):
         time.sleep(0.02)
 
 
+def test_the_network_ends_what_waits_as_the_timeout_says_unless_the_url_does(postgres_server):
+    names = ("tcp_user_timeout", "keepalives_idle", "keepalives_interval")
+    more = "&".join(f"{name}={value}" for name, value in zip(names, (7000, 20, 3), strict=True))
+    url = f"{postgres_server.url}{'&' if '?' in postgres_server.url else '?'}{more}"
+    for options, expected in (
+        ({"timeout": 2.5}, ["2000", "2", "2"]),
+        ({"timeout": 0.3}, ["1000", "1", "1"]),
+        ({"timeout": 1e9}, ["2147483000", "300", "300"]),
+        ({"url": url}, ["7000", "20", "3"]),
+    ):
+        with postgres_server.open(**options) as database:
+            (connection,) = database._idle
+            parameters = connection.info.get_parameters()
+            assert [parameters[name] for name in names] == expected
+
+
 def test_calls_wait_for_a_connection_and_a_closed_database_is_refused(postgres_server):
     database = postgres_server.open(connections=1, timeout=0.5)
     with ThreadPoolExecutor(4) as pool:

@@ -21,7 +21,7 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, words, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresVectors, PostgresWords, open_index, words, write_index
 from graph_retrievers.stores.remote import RemoteIndex
 from tests.integration.test_scale_out import FILTERS, INPUTS, Hashed
 from tests.integration.test_scale_out import SYSTEMS as ON_EVERY_STORE
@@ -206,6 +206,66 @@ def test_common_words_change_no_result_where_their_rows_are_not_read(few, rows, 
                 assert [found for _, found in pairs] == pytest.approx(list(expected.values()), rel=1e-5)
                 sure = {name: found for name, found in pairs if found > (1 + 1e-5) * pairs[-1][1]}
                 assert sure == pytest.approx({name: expected[name] for name in sure}, rel=1e-5)
+
+
+def test_words_that_are_equally_rare_tie_in_the_order_of_the_texts(postgres):
+    """Whichever is read first, and although the texts have none in common."""
+    write_index(GraphIndex.from_texts(["oak", "ash", "elm"], ids=["z", "y", "x"]), postgres, "works")
+    stored = PostgresWords(PostgresCorpus(postgres, "works"))
+    for asked in ("oak ash elm", "elm ash oak", "ash elm oak"):
+        for k in (1, 2, 3):
+            assert [name for name, _ in stored.search([asked], k)[0]] == ["z", "y", "x"][:k]
+
+
+def test_a_text_with_two_common_words_comes_before_one_with_a_rare_word(postgres, monkeypatch):
+    """Where each of the two counts less than the rare word, and both more."""
+    monkeypatch.setattr(words, "_FEW", 0)
+    texts = [
+        "zither " + "wood " * 119,
+        "loom loom loom card card card",
+        *["loom card iron " + "wood " * 20] * 118,
+        *["wood " * 20] * 80,
+    ]
+    index = GraphIndex.from_texts(texts)
+    write_index(index, postgres, "works")
+    alone = [index.bm25.search([word], 1)[0].item() for word in ("zither", "loom", "card")]
+    assert max(alone[1:]) < alone[0] < sum(alone[1:])
+    ((best,),) = PostgresWords(PostgresCorpus(postgres, "works")).search(["zither loom card"], 1)
+    assert best == ("1", pytest.approx(sum(alone[1:]), rel=1e-6))
+
+
+def test_the_order_of_the_rows_of_words_changes_no_result(postgres):
+    """As after changes, where rows take the place of others."""
+    write_index(GraphIndex.from_texts(["loom oak", "card loom", "loom mill", "card mill loom"]), postgres, "works")
+    stored, asked = PostgresWords(PostgresCorpus(postgres, "works")), ["loom card", "mill loom", "loom"]
+    expected = [stored.search(asked, k) for k in (1, 2, 4)]
+    with postgres.writing() as writing:
+        writing.run("CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM {words}")
+        writing.run("DELETE FROM {words}")
+        writing.run("INSERT INTO {words} SELECT * FROM kept ORDER BY node DESC, term")
+    assert [stored.search(asked, k) for k in (1, 2, 4)] == expected
+
+
+def test_equal_vectors_are_found_in_the_order_of_the_nodes(postgres):
+    """Also where the first of them was written last, and an id that sorts before it comes after it."""
+    ids = ["z", *(f"n{row}" for row in range(30))]
+    for some in (ids[1:], ids):
+        index = GraphIndex.from_texts(["loom"] * len(some), ids=some, vectors=np.ones((len(some), 2)), metric="cosine")
+        write_index(index, postgres, "works")
+    stored = PostgresVectors(PostgresCorpus(postgres, "works"))
+    for vector in ([1.0, 1.0], [-2.0, 1.0], [0.0, 0.0]):
+        for k in (1, 3, 40):
+            assert stored.search(np.array([vector], np.float32), k) == [ids[:k]]
+
+
+def test_each_vector_has_the_cosines_of_its_own_ids(postgres):
+    index = GraphIndex.from_texts(["loom", "card", "mill"], ids=["a", "b", "c"], vectors=[[1, 0], [0, 3], [-1, 0]], metric="cosine")
+    write_index(index, postgres, "works")
+    stored, asked = PostgresVectors(PostgresCorpus(postgres, "works")), np.array([[2, 0], [0, 1], [0, 0], [3, 4]], np.float32)
+    pairs = list(zip(asked, [["a", "c"], ["c", "b", "nobody"], ["b"], []], strict=True))
+    assert stored.cosines(pairs) == [{"a": 1.0, "c": -1.0}, {"b": 1.0, "c": 0.0}, {"b": 0.0}, {}]
+    assert stored.nearest(asked[:3], 2) == [[("a", 1.0), ("b", 0.0)], [("b", 1.0), ("a", 0.0)], [("a", 0.0), ("b", 0.0)]]
+    assert stored.cosines([]) == stored.nearest(np.zeros((0, 2), np.float32), 2) == []
 
 
 # -- random graphs ----------------------------------------------------------------------------------------------------

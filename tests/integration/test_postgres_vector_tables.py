@@ -385,7 +385,7 @@ def test_a_view_and_a_table_in_the_search_path_of_the_store_are_found(postgres_s
     assert set(PostgresVectors(corpus).vectors(["path1"])) == {"path1"}
 
 
-def test_rows_without_a_vector_or_with_zeros_are_not_found(postgres_server, database):
+def test_rows_without_a_vector_or_with_zeros_are_neither_found_nor_compared(postgres_server, database):
     index, vectors = numbered(4)
     table = own_table(postgres_server.url, index.graph.ids, vectors)
     write_index(index, database, "works", vectors=table)
@@ -394,6 +394,7 @@ def test_rows_without_a_vector_or_with_zeros_are_not_found(postgres_server, data
     for exact in (True, False):
         held = PostgresVectors(PostgresCorpus(database, "works"), exact=exact)
         assert sorted(held.search(vectors[:1], 4)[0]) == ["n2", "n3"]
+        assert set(held.cosines([(vectors[0], ["n1", "n2"])])[0]) == {"n2"}
 
 
 def test_what_a_table_lacks_is_named(postgres_server, database):

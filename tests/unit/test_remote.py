@@ -510,6 +510,26 @@ def test_a_store_that_gives_cosines_is_asked_for_vectors_only_where_they_are_nee
     assert_same(zeros[:1], zeros[1:])
 
 
+@pytest.mark.parametrize("system", [FastInsight(budget=30), GAR(), WalkFusion(form="links", bridges=0)])
+def test_a_cosine_is_asked_for_once_in_a_call(corpus, system):
+    """Also not of a node whose cosine came with the nearest."""
+    index, given = index_of(corpus), []
+
+    class Vectors(ComparingVectors):
+        def nearest(self, vectors, k):
+            found = super().nearest(vectors, k)
+            given.extend({(vector.tobytes(), name) for vector, pairs in zip(vectors, found, strict=True) for name, _ in pairs})
+            return found
+
+        def cosines(self, pairs):
+            given.extend((vector.tobytes(), name) for vector, ids in pairs for name in ids)
+            return super().cosines(pairs)
+
+    remote = engines(corpus, vectors=Vectors(index.graph.ids, corpus[2]))[3]
+    Retriever(remote, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus))
+    assert len(given) > 30 and len(given) == len(set(given))
+
+
 def test_the_cosines_that_a_store_gives_are_checked(corpus):
     index = index_of(corpus)
 
@@ -524,9 +544,37 @@ def test_the_cosines_that_a_store_gives_are_checked(corpus):
         (lambda found: 3, InvalidArgumentError, "cosines of the vector store is 3; expected a list of mappings"),
         (lambda found: [{}], InvalidVectorError, "The vector store has no vector of node '"),
         (lambda found: [dict.fromkeys(found[0], float("nan"))], InvalidVectorError, "has no vector of node '"),
+        (
+            lambda found: [dict.fromkeys(found[0], 80.5)],
+            DatabaseError,
+            "gave 80.5 as the cosine of node '.*; expected a number from -1",
+        ),
     ):
         with pytest.raises(kind, match=told):
             Retriever(remote, FastInsight(budget=30)).retrieve("?", vector=ONE)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        (float("nan"), InvalidVectorError, "The vector store has no vector of node '"),
+        (None, InvalidVectorError, "The vector store has no vector of node '"),
+        (float("inf"), DatabaseError, "gave inf as the cosine of node '.*; expected a number from -1 to 1"),
+        (-80.5, DatabaseError, "gave -80.5 as the cosine of node '"),
+        ("near", DatabaseError, "gave 'near' as the cosine of node '"),
+    ],
+)
+def test_the_cosines_of_the_nearest_are_checked(corpus, given, kind, told):
+    index = index_of(corpus)
+
+    class Broken(ComparingVectors):
+        def nearest(self, vectors, k):
+            return [[(name, given) for name, _ in found] for found in super().nearest(vectors, k)]
+
+    remote = engines(corpus, vectors=Broken(index.graph.ids, corpus[2]))[3]
+    for system in (VectorSearch(), FastInsight(budget=30)):
+        with pytest.raises(kind, match=told):
+            Retriever(remote, system).retrieve("?", vector=ONE)
 
 
 def test_a_store_that_keeps_time_limits_is_called_where_it_is_asked(corpus):

@@ -223,9 +223,10 @@ class PostgresWords:
         return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
-        """Return the ids and scores of the k best matches of each text, best first, in two to five round trips.
+        """Return the ids and scores of the k best matches of each text, best first, mostly in two to five round trips.
 
-        The first search of a scope takes one more.
+        It takes one more for each word of a text that nearly all nodes have, as long as that may leave out nodes, and the first
+        search of a scope one more.
         """
         terms = self._terms(texts)
         places, searches = _places(terms), [_Scored(list(item.values()), k) for item in terms]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import isnan
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,6 +46,8 @@ __all__ = ["name_key", "within"]
 T = TypeVar("T")
 # The engines, as messages name them.
 GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
+# Of a store that rounds.
+_LARGEST_COSINE = 1.01
 # What a walk leaves for what follows it: of the round trips, those of a search that fills up the hits, of their contents, and of a
 # page that exceeds the limits; and a tenth of the nodes and edges.
 _LAST_TRIPS, _LAST_NODES = 5, 10
@@ -335,7 +336,7 @@ class FetchedGraph:
             results = as_list(subject, self.store.search(queries, k), "lists of ids")
             return [[(str(name), 0.0) for name in as_list(f"A{subject[3:]}", result, "ids")] for result in results]
         compared = as_list(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
-        results_with_cosines = [[(str(name), float(cosine)) for name, cosine in result] for result in compared]
+        results_with_cosines = [[(str(name), _cosine(name, value)) for name, value in result] for result in compared]
         for vector, result in zip(queries, results_with_cosines, strict=False):
             self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
         return results_with_cosines
@@ -451,9 +452,7 @@ class FetchedGraph:
                 )
             for (place, ids), cosines in zip(requests, results, strict=True):
                 for name in ids:
-                    if (cosine := cosines.get(name)) is None or isnan(cosine):
-                        raise _without_vector(name)
-                    known_cosines[place][name] = cosine
+                    known_cosines[place][name] = _cosine(name, cosines.get(name))
         return torch.tensor([known_cosines[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
 
     def part(self, rows: Sequence[int], include_titles: bool) -> tuple[CorpusGraph, np.ndarray]:
@@ -510,6 +509,17 @@ def name_key(name: str) -> str:
 
 def _without_vector(name: str) -> InvalidVectorError:
     return InvalidVectorError(f"The vector store has no vector of node {shown(name)}; add it to the store.")
+
+
+def _cosine(name: str, value: Any) -> float:
+    """Return the cosine that a store gave for a node."""
+    if value is None or value != value:
+        raise _without_vector(name)
+    if not isinstance(value, Real) or abs(float(value)) > _LARGEST_COSINE:
+        raise DatabaseError(
+            f"The vector store gave {shown(value)} as the cosine of node {shown(name)}; expected a number from -1 to 1."
+        )
+    return float(value)
 
 
 def _is_weight(value: Any) -> bool:
