@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import Hits
 
-__all__ = ["GraphSearchEvent", "send_search_event"]
+__all__ = ["GraphSearchEvent"]
 
 _dispatcher = instrumentation.get_dispatcher(__name__)
 

@@ -23,7 +23,7 @@ from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import filled_page
 
-__all__ = ["node_entry", "picture", "search_page", "subgraph"]
+__all__ = ["picture", "search_page", "subgraph"]
 
 MOST_NODES = 5000
 """Maximum number of nodes drawn for one search."""

@@ -15,8 +15,6 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["system_text"]
-
 # The checkpoints whose systems are being composed, each as the first search of the one before.
 _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
 

@@ -15,8 +15,6 @@ from graph_retrievers.graph.dates import instant
 from graph_retrievers.graph.nested import look_up, paths
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
-__all__ = ["property_value"]
-
 ORIGIN = "_origin"
 """Key of a node's origin in the JSON of its metadata."""
 

@@ -10,8 +10,6 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.signals.meaning import MeaningGraph
 
-__all__ = ["joint_graph"]
-
 ROOT = "question"
 NORMALIZATIONS = ("row-column", "doubly-stochastic")
 
