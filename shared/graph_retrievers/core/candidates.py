@@ -366,8 +366,13 @@ def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
     """
     if groups is None or not len(scores):
         return scores.max(initial=0)
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    starts = _starts(groups)
     return np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(scores)))
+
+
+def _starts(values: np.ndarray) -> np.ndarray:
+    """Return the places at which runs of equal values begin."""
+    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
 
 
 def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
@@ -424,8 +429,11 @@ def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np
     >>> best_of_each(np.array([7, 3, 7]), np.array([0.1, 0.5, 0.6]), np.array([0, 1, 2]))
     array([1, 2])
     """
-    by = np.lexsort((ties, -values, groups))
-    return by[np.unique(groups[by], return_index=True)[1]]
+    by = np.argsort(groups, kind="stable")
+    # Reading the runs of the groups twice is faster than a sort by three keys.
+    for keys in (values, -ties):
+        by = by[keys[by] == largest(keys[by], groups[by])]
+    return by[_starts(groups[by])]
 
 
 def replaced(candidates: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:
