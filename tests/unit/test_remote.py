@@ -33,6 +33,7 @@ from graph_retrievers.core.requests import (
     Near,
     Nearest,
     Neighbors,
+    Predecessors,
     Relevance,
     Request,
     Scores,
@@ -639,6 +640,7 @@ ROWS = np.array([41, 7, 250])
     [
         (Neighbors(ROWS), 3),
         (Neighbors(ROWS, parallel=True), 3),
+        (Predecessors(ROWS), 3),
         (Steps(ROWS, "film", None, 99), 3),
         (EdgesAmong(ROWS), 3),
         (WeightedNeighbors(ROWS), 3),

@@ -165,7 +165,10 @@ class LexicalSemanticSearch(Operator):
             # Sums and means treat all dimensions alike, so the scores themselves are the messages.
             *([Scores(nodes)] if self.model.linear else []),
         )
-        source = places_of(nodes, near.node)
+        # The place of each node from 1 on, so that most of the table is never written.
+        table = np.zeros(question.size, np.int32)
+        table[nodes] = np.arange(1, len(nodes) + 1)
+        source = table[near.node].astype(np.int64) - 1
         inside = np.flatnonzero((source >= 0) & question.walked(nodes)[near.owner])
         edges = np.stack([source[inside], near.owner[inside]])
         delta = np.ones(len(nodes), np.float32)
