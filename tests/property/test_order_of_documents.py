@@ -4,10 +4,12 @@ import zlib
 
 import numpy as np
 import pytest
+import torch
 
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.relevance import RelevanceModel
+from tests.helpers import listening
 from tests.retrievers import EVERY, on
 
 QUESTIONS = [

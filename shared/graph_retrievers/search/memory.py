@@ -218,7 +218,8 @@ class MemoryBackend(Backend):
 
     def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""
-        return split_by(requests, normalize(self.queries.node_vectors(self._pairs(requests)[1]).double(), dim=1))
+        _, nodes = entries_of(requests, self.size)
+        return split_by(requests, normalize(self.queries.node_vectors(torch.from_numpy(nodes)).double(), dim=1))
 
     def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""

@@ -279,7 +279,7 @@ class Queries(Batch):
                 f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
                 "with vectors in memory."
             )
-        return dense.taken(rows)
+        return dense.taken(rows.to(self.index.device))
 
 
 def filter_masks(

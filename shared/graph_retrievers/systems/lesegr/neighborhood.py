@@ -22,8 +22,12 @@ class Neighborhood:
         Places in `nodes` of the source and the target of each message, by target, then by source, without self loops.
     degree : shape [n], int64
         :math:`|N(i)|`, of all neighbours that may be visited.
+    pairs : shape [E], int64
+        The rows of target and source of each message as one number, ``target * N + source``.
     delta : shape [n], float32
         Sparse signal.
+    returned : shape [n], bool
+        Whether a node may be returned.
     products : shape [n], float32, or None
         :math:`q \cdot c_i`; None for a network that reads the vectors.
     query : shape [n], int64, or None
@@ -33,7 +37,9 @@ class Neighborhood:
     nodes: Any
     edges: Any
     degree: Any
+    pairs: Any
     delta: Any
+    returned: Any
     products: Any
     query: Any = None
 
@@ -46,7 +52,7 @@ class Neighborhood:
             "edges": np.concatenate([part.edges + start for part, start in zip(parts, starts, strict=True)], 1),
             "query": np.repeat(np.arange(len(parts)), counts),
         }
-        for name in ("nodes", "degree", "delta", "products"):
+        for name in ("nodes", "degree", "pairs", "delta", "returned", "products"):
             columns = [getattr(part, name) for part in parts]
             arrays[name] = None if columns[0] is None else np.concatenate(columns)
         return cls(**{name: array if array is None else torch.from_numpy(array).to(device) for name, array in arrays.items()})

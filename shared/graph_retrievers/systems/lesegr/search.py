@@ -126,7 +126,7 @@ class LexicalSemanticSearch(Operator):
         # By node row: rescored keeps the order of equal scores.
         pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
         near = yield from self.neighborhood(question, pool.nodes)
-        scores, context = yield Entangled(self, pool.nodes, near, question.returned(pool.nodes))
+        scores, context = yield Entangled(self, near)
         return replace(pool, columns={**pool.columns, "context": context}).rescored(scores)
 
     def check(self, corpus: Corpus) -> None:
@@ -169,26 +169,27 @@ class LexicalSemanticSearch(Operator):
         table = np.zeros(question.size, np.int32)
         table[nodes] = np.arange(1, len(nodes) + 1)
         source = table[near.node].astype(np.int64) - 1
-        inside = np.flatnonzero((source >= 0) & question.walked(nodes)[near.owner])
+        inside = (source >= 0) & question.walked(nodes)[near.owner]
         edges = np.stack([source[inside], near.owner[inside]])
+        pairs = nodes[edges[1]] * question.size + nodes[edges[0]]
+        degree = np.bincount(near.owner, minlength=len(nodes))
         delta = np.ones(len(nodes), np.float32)
         if not len(best) or best[0] <= 0:
             who = "no node that may be walked to" if question.has_traversal_filter else "no node"
             question.notes.append(f"{who} has a word of the query: words count for nothing")
         elif self.model.sparse_gate:
             delta = np.clip(words / best[0], 0.0, 1.0)
-        return Neighborhood(nodes, edges, np.bincount(near.owner, minlength=len(nodes)), delta, *(products or [None]))
+        return Neighborhood(nodes, edges, degree, pairs, delta, question.returned(nodes), *(products or [None]))
 
     def answers(self, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the answers to requests, in one pass through the network."""
         queries, device = backend.queries, backend.queries.index.device
         near = Neighborhood.joined([request.near for _, request in requests], device)
-        returned = torch.from_numpy(np.concatenate([request.returned for _, request in requests])).to(device)
+        self.model.to(device)
         with torch.inference_mode():
-            self.model.to(device)
             alpha = self.alphas(backend, near)
             scores = entangled_scores(self.model, queries, [place for place, _ in requests], near, alpha)
-        heard = self._context_rows(near, alpha, returned)
+        heard = self._context_rows(near, alpha)
         # One table to wait for; double precision has scores and rows exactly.
         table = torch.column_stack([scores.double(), heard]).cpu()
         scores, heard = table[:, 0].float(), table[:, 1:].long()
@@ -196,10 +197,10 @@ class LexicalSemanticSearch(Operator):
         parts = (part.split([len(request.nodes) for _, request in requests]) for part in (scores, heard))
         return [(values.numpy(), context.numpy()) for values, context in zip(*parts, strict=True)]
 
-    def _context_rows(self, near: Neighborhood, alpha: Tensor, returned: Tensor) -> Tensor:
+    def _context_rows(self, near: Neighborhood, alpha: Tensor) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
         delta = near.delta
-        places = ((delta > 0) & returned)[near.edges[0]].nonzero().flatten()
+        places = ((delta > 0) & near.returned)[near.edges[0]].nonzero().flatten()
         (source, target), alpha = near.edges[:, places], alpha[places]
         count = near.nodes.numel()
         # From the last key to the first: every sort keeps the order of equal entries.
@@ -226,15 +227,15 @@ class LexicalSemanticSearch(Operator):
         keys = queries.index.graph.edge_keys
         # Weights that are changed get another version. An index is not kept by a search that outlives it.
         versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
-        table = self._alphas.get((ref(queries.index), versions), lambda: self._of_pairs(queries, keys))
-        return table[torch.searchsorted(keys, _pairs(queries, near))]
+        table = self._alphas.get((ref(queries.index), versions), lambda: self.alphas_of_pairs(queries, keys))
+        return table[torch.searchsorted(keys, near.pairs)]
 
     def computed_alphas(self, queries: Batch, near: Neighborhood) -> Tensor:
         """Return :meth:`alphas` from the vectors, each pair of nodes once, however many questions have it."""
-        pairs, place = _pairs(queries, near).unique(return_inverse=True)
-        return self._of_pairs(queries, pairs)[place]
+        pairs, place = near.pairs.unique(return_inverse=True)
+        return self.alphas_of_pairs(queries, pairs)[place]
 
-    def _of_pairs(self, queries: Batch, pairs: Tensor) -> Tensor:
+    def alphas_of_pairs(self, queries: Batch, pairs: Tensor) -> Tensor:
         """Return the dense signals of pairs of nodes, each a number ``target * N + source``: Tensor, shape [M], float32."""
         parts, size = [], len(queries.index.facts)
         for part in pairs.split(_EDGES_AT_A_TIME):
@@ -242,12 +243,6 @@ class LexicalSemanticSearch(Operator):
             target, source = queries.node_vectors(nodes)[place]
             parts.append(self.model.alpha(target - source))
         return torch.cat(parts)
-
-
-def _pairs(queries: Batch, near: Neighborhood) -> Tensor:
-    """Return the ends of each edge as one number, ``target * N + source``: Tensor, shape [E], int64."""
-    source, target = near.nodes[near.edges]
-    return target * len(queries.index.facts) + source
 
 
 def entangled_scores(model: LeSeGRModel, queries: Batch, places: Sequence[int], near: Neighborhood, alpha: Tensor) -> Tensor:
@@ -264,10 +259,10 @@ def entangled_scores(model: LeSeGRModel, queries: Batch, places: Sequence[int], 
 
 @dataclass(frozen=True, eq=False)
 class Entangled(Request):
-    """The results of LeSeGR's network for nodes, shape [n] and ascending, between which messages pass.
+    """The results of LeSeGR's network for a neighbourhood of n nodes.
 
-    `returned`, bool, shape [n], says which of them may be shown. The answer is their scores, shape [n], and the rows of the
-    neighbours with the largest messages to each, [n, M] with -1 as pads.
+    The answer is their scores, shape [n], and the rows of the neighbours with the largest messages to each, [n, M] with -1 as
+    pads.
     """
 
     reads = "model"
@@ -275,9 +270,12 @@ class Entangled(Request):
     costly = True
     shared = ("operator",)
     operator: LexicalSemanticSearch
-    nodes: np.ndarray
     near: Neighborhood
-    returned: np.ndarray
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The nodes of the neighbourhood."""
+        return self.near.nodes  # type: ignore[no-any-return]
 
     @classmethod
     def together(cls, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[tuple[np.ndarray, np.ndarray]]:

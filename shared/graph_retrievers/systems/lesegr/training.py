@@ -33,8 +33,8 @@ _logger = logging.getLogger(__name__)
 
 # What a step keeps, measured with the Graph Transformer: vectors of the hidden width for each node and edge of a layer.
 _VECTORS_OF_A_NODE, _VECTORS_OF_AN_EDGE = 7, 6
-# What each question keeps: rows, questions and signals of its nodes, ends and entries of its edges.
-_BYTES_OF_A_NODE, _BYTES_OF_AN_EDGE = 29, 24
+# What each question keeps: a neighbourhood, and which of its nodes are relevant.
+_BYTES_OF_A_NODE, _BYTES_OF_AN_EDGE = 38, 24
 _GIB = 1 << 30
 
 
