@@ -26,10 +26,10 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, ReciprocalRankFusion
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import LeSeGR, WalkFusion
-from graph_retrievers.systems.lesegr.neighborhood import Adjacency
 from graph_retrievers.systems.lesegr.retriever import fit_lesegr
 
 BASELINES = ("vector", "bm25", "hybrid")
@@ -107,12 +107,13 @@ def costs(index: GraphIndex, dataset: Dataset, lesegr: Retriever, repeats: int =
     BM25(index.graph.contents())
     built = time.perf_counter() - began
     search = next(part for part in lesegr.operator.parts() if isinstance(part, LexicalSemanticSearch))
-    again, adjacency = LexicalSemanticSearch(search.model), Adjacency.of(index.graph, search.direction)
+    keys, queries = index.graph.edge_keys, Queries.of(index, texts[:1], vectors=vectors[:1])
     began = time.perf_counter()
-    alphas = again.alphas(index, adjacency)
+    with torch.inference_mode():
+        alphas = search.alphas_of_pairs(queries, keys)
     own = time.perf_counter() - began
     held = sum(t.numel() * t.element_size() for signal in index.signals.values() for t in signal.state()[0].values())
-    more = (alphas.numel() + sum(p.numel() for p in search.model.parameters())) * 4 + adjacency.neighbors.numel() * 8
+    more = (alphas.numel() + sum(p.numel() for p in search.model.parameters())) * 4 + keys.numel() * 8
     return {
         "query_ms": middle,
         "query_ratio": round(middle["lesegr"] / middle["fusion"], 2),

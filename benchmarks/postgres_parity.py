@@ -5,9 +5,10 @@
 Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default). Each dataset is
 written into an embedded server. For each system are printed: questions with other ids or another order of hits, questions with
 another path, the largest difference of a score, as a share of the largest score of its question, and the mean milliseconds of a
-question. With `--recall`, the default retriever alone answers all questions, and its Recall@10 in both is printed. PPR is left
-out, because it is pushed from its seeds there: see push.py. Systems that lack something on these indexes, or do not run on a
-database, are named at the end. The status is 1 if any answer differs. Needs the extra test.
+question. LeSeGR has a network of random weights, which hears neighbours as a trained one does. With `--recall`, the default
+retriever alone answers all questions, and its Recall@10 in both is printed. PPR is left out, because it is pushed from its seeds
+there: see push.py. Systems that lack something on these indexes, or do not run on a database, are named at the end. The status
+is 1 if any answer differs. Needs the extra test.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+import torch
 from kept import kept_index
 from recall import chosen
 
-from graph_retrievers import Retriever
+from graph_retrievers import LeSeGR, Retriever
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import LeSeGRModel
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index
 from graph_retrievers.systems import every_system
 
@@ -86,7 +89,8 @@ def parities(name: str, index: GraphIndex, remote: Any, queries: Sequence[Query]
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
     vectors = index.embedding.embed_queries([query.text for query in queries])
     refused, differ = dict[str, str](), 0
-    for system, value in every_system().items():
+    systems = every_system() | {"lesegr": LeSeGR(model=listening(index.dense.dimension))}
+    for system, value in systems.items():
         if system == PUSHED:
             continue
         try:
@@ -117,6 +121,13 @@ def parities(name: str, index: GraphIndex, remote: Any, queries: Sequence[Query]
         differ += max(others, paths, most > NEAR)
     print("\n" + "\n".join(f"{system}: {why}" for system, why in refused.items()), flush=True)
     return differ
+
+
+def listening(dimension: int) -> LeSeGRModel:
+    """Return a network of LeSeGR with random weights."""
+    model = LeSeGRModel(dimension)
+    torch.nn.init.normal_(model.mlp[-1].weight, generator=torch.Generator().manual_seed(0))  # type: ignore[union-attr]
+    return model
 
 
 if __name__ == "__main__":

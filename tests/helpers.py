@@ -15,6 +15,7 @@ from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from tests.rankings import lists_of
 
 
@@ -161,6 +162,15 @@ class Written(Signal):
 
     def to(self, device):
         return self
+
+
+def listening(dimension, encoder="sum", **options):
+    """A model of LeSeGR that hears its neighbours, as a trained one does."""
+    torch.manual_seed(3)
+    model = LeSeGRModel(dimension, encoder, **options)
+    for layer in filter(None, (model.mlp[-1], model.out)):
+        torch.nn.init.normal_(layer.weight)
+    return model
 
 
 def trajectories(reranker, queries, ranking):

@@ -21,6 +21,7 @@ from graph_retrievers import (
     FastInsight,
     GraphIndex,
     Hits,
+    LeSeGR,
     MoR,
     Node,
     Pipeline,
@@ -44,6 +45,7 @@ from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import LlamaIndexVectors
+from tests.helpers import listening
 from tests.integration.test_cypher_deadlines import SOON, Mute
 from tests.remote import (
     QUESTIONS,
@@ -97,6 +99,8 @@ SYSTEMS = {
     "links": (WalkFusion, {"form": "links"}, 3, 3),
     "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0)}, 4, 4),
     "mor": (MoR, {"candidates": 30}, 7, 4),
+    "lesegr": (LeSeGR, {"model": listening(6), "candidates": 20}, 4, 3),
+    "lesegr, incoming": (LeSeGR, {"model": listening(6, "gcn", hidden=8), "direction": "in", "candidates": 20}, 4, 3),
 }
 FILTERS = [
     {},

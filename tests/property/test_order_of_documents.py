@@ -8,8 +8,8 @@ import torch
 
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import LeSeGRModel
 from graph_retrievers.signals.relevance import RelevanceModel
+from tests.helpers import listening
 from tests.retrievers import EVERY, on
 
 QUESTIONS = [
@@ -76,14 +76,6 @@ def corpora():
     return {tree: [corpus(order, tree) for order in (0, 1, 2)] for tree in (False, True)}
 
 
-def listening():
-    """A model of LeSeGR that hears its neighbours, as a trained one does."""
-    torch.manual_seed(3)
-    model = LeSeGRModel(32)
-    torch.nn.init.normal_(model.mlp[-1].weight)
-    return model
-
-
 def found(hits):
     """What is found by its score: ids of nodes, or paths by their nodes."""
     return {hit.id if hit.kind == "node" else frozenset(hit.path.nodes): hit.score for hit in hits}
@@ -105,7 +97,7 @@ WITHOUT_CIRCLES = ("g-retriever", "hykge")
 
 @pytest.mark.parametrize("name", [*COMPARED, "lesegr, listening"])
 def test_the_order_of_documents_and_edges_chooses_among_ties_alone(name, corpora):
-    system, options = (name, SETTINGS.get(name, {})) if name != "lesegr, listening" else ("lesegr", {"model": listening()})
+    system, options = (name, SETTINGS.get(name, {})) if name != "lesegr, listening" else ("lesegr", {"model": listening(32)})
     rankings = []
     for index in corpora[name in WITHOUT_CIRCLES]:
         retriever = on(index, system, k=SIZE, **options)

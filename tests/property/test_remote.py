@@ -27,6 +27,7 @@ from graph_retrievers import (
     HyDE,
     HyKGE,
     IRCoT,
+    LeSeGR,
     LightRAG,
     MoR,
     PathRAG,
@@ -55,6 +56,7 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems.mor import MixedTraversal
+from tests.helpers import listening
 from tests.remote import (
     QUESTIONS,
     CountingRelevance,
@@ -174,6 +176,12 @@ SYSTEMS = {
     "kar": (KAR, {"search": "hybrid", "language_model": writer, "neighbors": 2}),
     "kar alone": (KAR, {"hops": 1, "neighbors": 3}),
     "hybgrag": (HybGRAG, {"language_model": writer, "iterations": 2}),
+    "lesegr": (LeSeGR, {"model": listening(6), "candidates": 8}),
+    "lesegr, incoming": (LeSeGR, {"model": listening(6, "mean", layers=2), "direction": "in", "hops": 2, "candidates": 3}),
+    "lesegr of vectors": (
+        LeSeGR,
+        {"model": listening(6, "transformer", layers=2, hidden=8, heads=2), "hops": 2, "candidates": 5, "context": None},
+    ),
     "g-rag": (GRAG, {"first": "hybrid", "depth": 9}),
     "hyde": (HyDE, {"search": "hybrid", "language_model": writer, "documents": 2}),
     "hyde before a walk": (HyDE, {"search": Eager(max_depth=1), "language_model": writer}),

@@ -21,10 +21,12 @@ from graph_retrievers.learning.state import History, clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from tests.helpers import HashEmbedding
 from tests.rankings import ranked
+from tests.remote import MemoryGraph, MemoryVectors, MemoryWords, assert_same
 
 TOPICS = ["loom", "engine", "cipher", "valve", "census", "press", "clock", "bridge"]
 
@@ -394,6 +396,14 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
     with pytest.raises(InvalidArgumentError, match="not the weights and settings of LeSeGR"):
         Retriever(index, LeSeGR(checkpoint=tmp_path))
+
+
+def test_a_checkpoint_finds_on_stores_what_it_finds_in_memory(data, index, tmp_path):
+    fit_lesegr(data, index, tmp_path, training=QUICK)
+    stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
+    remote = RemoteIndex(MemoryGraph(index.graph), **stores, embedding=HashEmbedding())
+    questions = [query.text for query in data.queries]
+    assert_same(*(Retriever(each, LeSeGR(checkpoint=tmp_path)).retrieve_batch(questions) for each in (remote, index)))
 
 
 def test_the_cost_of_the_whole_graph_is_told_before_the_training(data, index, tmp_path, caplog, monkeypatch):

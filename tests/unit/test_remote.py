@@ -15,6 +15,7 @@ from graph_retrievers import (
     FastInsight,
     GraphIndex,
     HippoRAG,
+    LeSeGR,
     MoR,
     Node,
     Pipeline,
@@ -33,6 +34,7 @@ from graph_retrievers.core.requests import (
     Near,
     Nearest,
     Neighbors,
+    Predecessors,
     Relevance,
     Request,
     Scores,
@@ -56,6 +58,7 @@ from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.mor import MixedTraversal
+from tests.helpers import listening
 from tests.remote import (
     ONE,
     QUESTIONS,
@@ -290,6 +293,10 @@ def test_batches_are_those_of_the_retriever(corpus):
     [
         (WalkFusion(), 'WalkFusion cannot run on a graph in a database: it reads .* of the whole graph. Give form="links"'),
         (HippoRAG(), "HippoRAG cannot run .*: FactLinking reads how similar the question is to every fact, and databases hold no"),
+        (
+            LeSeGR(hops=None),
+            r"LeSeGR cannot run .*: LexicalSemanticSearch reads all nodes and edges, .*; with hops=1 it runs there",
+        ),
         (PassageWalk(), "cannot run .*: PassageWalk reads how similar the question is to every passage"),
         (lambda index: object(), "Expected a system or an Operator"),
     ],
@@ -494,7 +501,16 @@ def test_vectors_of_any_length_are_compared_by_cosine(corpus):
 
 
 @pytest.mark.parametrize(
-    "system", [VectorSearch(), FastInsight(budget=30), GAR(), WalkFusion(form="links", bridges=0), Eager(), MMR()]
+    "system",
+    [
+        VectorSearch(),
+        FastInsight(budget=30),
+        GAR(),
+        WalkFusion(form="links", bridges=0),
+        Eager(),
+        MMR(),
+        LeSeGR(model=listening(6)),
+    ],
 )
 def test_a_store_that_gives_cosines_is_asked_for_vectors_only_where_they_are_needed(corpus, system):
     index = index_of(corpus)
@@ -505,7 +521,7 @@ def test_a_store_that_gives_cosines_is_asked_for_vectors_only_where_they_are_nee
         found = Retriever(remote, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus), **scope)
         own = Retriever(index, system).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus), **scope)
         assert_same(found, own)
-    assert ("vectors" in dict(vectors.asked)) == isinstance(system, MMR)
+    assert ("vectors" in dict(vectors.asked)) == isinstance(system, MMR | LeSeGR)
     zeros = [Retriever(one, system).retrieve(QUESTIONS[0], vector=np.zeros(6)) for one in (remote, index)]
     assert_same(zeros[:1], zeros[1:])
 
@@ -639,6 +655,7 @@ ROWS = np.array([41, 7, 250])
     [
         (Neighbors(ROWS), 3),
         (Neighbors(ROWS, parallel=True), 3),
+        (Predecessors(ROWS), 3),
         (Steps(ROWS, "film", None, 99), 3),
         (EdgesAmong(ROWS), 3),
         (WeightedNeighbors(ROWS), 3),

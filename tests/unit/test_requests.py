@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
+from graph_retrievers import GraphIndex
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.requests import (
     ByTitle,
@@ -17,6 +18,7 @@ from graph_retrievers.core.requests import (
     Nearest,
     NearestByCosine,
     Neighbors,
+    Predecessors,
     Relevance,
     Scores,
     Similarity,
@@ -46,7 +48,7 @@ NODES = np.array([3, 0, 1, 17, 40, 2, 29])
 REQUESTS = [
     *(kind(NODES, parallel) for kind in (EdgesAmong, Neighbors, Degree) for parallel in (True, False)),
     *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
-    *(kind(NODES) for kind in (Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
+    *(kind(NODES) for kind in (Predecessors, Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
     *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
     *(ByTitle(("TITLE 1", " title 16", "Title 3", "title 17", ""), kind) for kind in ("film", "person")),
     *(NearestByCosine(9, exclude_types=types) for types in ((), ("film", "place"))),
@@ -107,12 +109,23 @@ def test_edges_have_the_ends_relations_weights_and_texts_of_memory(given):
     assert len(expected[0]) > 10 and {"r0", "r1"} <= set(expected[3]) and len(set(expected[4])) > 1
 
 
+def test_predecessors_have_an_edge_to_the_node():
+    """Each counts once, and no node is its own."""
+    edges = [("0", "1"), ("2", "1"), ("2", "1", "again"), ("1", "1"), ("1", "3"), ("3", "0")]
+    index = GraphIndex.from_texts(["a loom"] * 4, vectors=np.eye(4), edges=edges)
+    for given, expected in (({}, [[1, 1, 2], [0, 2, 3]]), ({"traversal_filter": {"$id": {"$ne": "3"}}}, [[1, 1], [0, 2]])):
+        queries = Queries.of(index, ["?"], vectors=np.ones((1, 4)), **given)
+        (near,) = run(MemoryBackend(queries), [alone(Predecessors(np.array([2, 1, 0])))])
+        assert near.owner.tolist() == expected[0] and near.node.tolist() == expected[1]
+
+
 MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)
 OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text in pairs])
 # Such models read the schema at the end of the prompt.
 COUNTS, DOUBLES = (as_language_model(lambda prompt, times=times: str(times * len(prompt))) for times in (1, 2))
 PAIRS = [
     *((kind(NODES, parallel=True), kind(NODES)) for kind in (EdgesAmong, Neighbors, Degree)),
+    (Neighbors(NODES), Predecessors(NODES)),
     (Nearest(9), Nearest(9, returned=True)),
     (Nearest(9), Nearest(5, "bm25")),
     (Nearest(9), Nearest(9, types=("film", "place"))),

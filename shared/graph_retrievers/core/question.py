@@ -18,8 +18,8 @@ class Question:
     ----------
     backend : object
         Answers the requests of the batch, such as :class:`~graph_retrievers.search.memory.MemoryBackend`. It also has what is asked
-        here: `queries`, `ids`, `size`, `in_memory`, `index`, `edges`, `passing`, `typed`, `types`, `ends`, `relation` and
-        `relation_names`.
+        here: `queries`, `ids`, `size`, `in_memory`, `index`, `edges`, `has_traversal_filter`, `passing`, `typed`, `types`, `ends`,
+        `relation` and `relation_names`.
     place : int
         Number of the question in the batch.
 
@@ -67,6 +67,11 @@ class Question:
     def in_memory(self) -> bool:
         """Whether :attr:`index` is in memory; an operator that can do without it then reads it nevertheless, which is faster."""
         return self.backend.in_memory  # type: ignore[no-any-return]
+
+    @property
+    def has_traversal_filter(self) -> bool:
+        """Whether a filter says which nodes may be visited."""
+        return self.backend.has_traversal_filter  # type: ignore[no-any-return]
 
     @property
     def has_vectors(self) -> bool:

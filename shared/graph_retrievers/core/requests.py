@@ -27,6 +27,7 @@ __all__ = [
     "Nearest",
     "Neighbors",
     "Pairs",
+    "Predecessors",
     "Relevance",
     "Request",
     "Scores",
@@ -346,6 +347,19 @@ class Neighbors(Request):
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Predecessors(Request):
+    """The nodes with an edge to each of some nodes, shape [n], that may be visited: :class:`Near`, ascending for each node.
+
+    They are the neighbours of :class:`Neighbors` from which an edge leads to the node.
+    """
+
+    verb = "predecessors"
+    reads = "graph"
+    tells = "neighbors"
+    nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from graph_retrievers.core.requests import (
     Nearest,
     NearestByCosine,
     Neighbors,
+    Predecessors,
     Relevance,
     Scores,
     Similarity,
@@ -91,6 +92,11 @@ class Backend(ABC):
     @abstractmethod
     def edges(self) -> int:
         """Number of relationship rows of the graph."""
+
+    @property
+    @abstractmethod
+    def has_traversal_filter(self) -> bool:
+        """Whether a filter says which nodes may be visited."""
 
     @abstractmethod
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
@@ -169,6 +175,10 @@ class Backend(ABC):
     @abstractmethod
     def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
+
+    @abstractmethod
+    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
+        """Return the nodes with edges to nodes, without nodes that may not be visited."""
 
     @abstractmethod
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:

@@ -206,6 +206,10 @@ class Batch:
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the dot products of the vectors of questions and nodes, `batch` and `rows` of shape [n]: Tensor, shape [n]."""
 
+    @abstractmethod
+    def node_vectors(self, rows: Tensor) -> Tensor:
+        """Return the vectors of nodes, `rows` of shape [n], as they are compared: Tensor, shape [n, d], float32."""
+
     def similarities(self, rows: Sequence[np.ndarray]) -> dict[tuple[int, int], float | None]:
         """Return the cosine of each query with some node rows, B arrays of shape [n], by the numbers of query and row.
 

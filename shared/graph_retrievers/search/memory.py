@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +29,7 @@ from graph_retrievers.core.requests import (
     NearestByCosine,
     Neighbors,
     Pairs,
+    Predecessors,
     Scores,
     Similarity,
     Steps,
@@ -39,7 +41,7 @@ from graph_retrievers.core.requests import (
     Weights,
     WithQuery,
 )
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.edge_sums import edge_sums
 from graph_retrievers.graph.filters import type_mask
@@ -50,7 +52,6 @@ from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
 from graph_retrievers.search.queries import Queries, both, pair_tensors
-from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ranked"]
 
@@ -86,6 +87,11 @@ class MemoryBackend(Backend):
     def index(self) -> GraphIndex:
         """The index."""
         return self.queries.index  # type: ignore[no-any-return]
+
+    @property
+    def has_traversal_filter(self) -> bool:
+        """Whether a filter says which nodes may be visited."""
+        return self.queries.walk_allowed is not None
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
         """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
@@ -212,14 +218,8 @@ class MemoryBackend(Backend):
 
     def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""
-        dense = self.queries.index.dense
-        if not isinstance(dense, DenseIndex):
-            raise MissingSignalError(
-                f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
-                "with vectors in memory."
-            )
-        table = normalize(dense.taken(self._pairs(requests)[1]).double(), dim=1)
-        return split_by(requests, table)
+        _, nodes = entries_of(requests, self.size)
+        return split_by(requests, normalize(self.queries.node_vectors(torch.from_numpy(nodes)).double(), dim=1))
 
     def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
@@ -240,6 +240,17 @@ class MemoryBackend(Backend):
             return [near]
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
+
+    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
+        """Return slices of the lists of predecessors, without nodes that may not be visited."""
+        indptr, indices = self.graph.cache.get("predecessors", partial(_predecessors, self.graph))
+        answers = []
+        for _, request in requests:
+            owner, entry = slices(indptr, request.nodes)
+            near = Near(owner, indices.take(entry))
+            mask = self.queries.walk_allowed
+            answers.append(near if mask is None else near.masked(_passing(mask, near.node)))
+        return answers
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return slices of the adjacency lists, and of the sums of weights, without nodes that may not be visited; all are read."""
@@ -445,6 +456,13 @@ def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None 
     backend = MemoryBackend(queries)
     searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
     return run(backend, searches, queries.trace, operator.name)
+
+
+def _predecessors(graph: CorpusGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct nodes with an edge to each node, ascending, without itself: pointers [N + 1] and nodes [M], int64."""
+    sources, targets = graph.on_host("sources").astype(np.int64), graph.on_host("targets").astype(np.int64)
+    keys = np.unique((targets * len(graph) + sources)[sources != targets])
+    return np.searchsorted(keys, np.arange(len(graph) + 1) * len(graph)), keys % len(graph)
 
 
 def _typed(graph: CorpusGraph, types: tuple[str, ...]) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.cache import Identity
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
@@ -270,6 +270,16 @@ class Queries(Batch):
         # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
         function = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
         return function(*pair_tensors(batch, rows, self.index.device))
+
+    def node_vectors(self, rows: Tensor) -> Tensor:
+        """Return the vectors of nodes, `rows` of shape [n]: Tensor, shape [n, d]; MissingSignalError if they are not in memory."""
+        dense = self.index.dense
+        if not isinstance(dense, DenseIndex):
+            raise MissingSignalError(
+                f"Nodes are compared with each other by their vectors, which {type(dense).__name__} does not give; build the index "
+                "with vectors in memory."
+            )
+        return dense.taken(rows.to(self.index.device))
 
 
 def filter_masks(

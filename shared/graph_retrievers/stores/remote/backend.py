@@ -24,6 +24,7 @@ from graph_retrievers.core.requests import (
     Nearest,
     NearestByCosine,
     Neighbors,
+    Predecessors,
     Relevance,
     Request,
     Scores,
@@ -160,6 +161,11 @@ class RemoteBackend(Backend):
         names = list(self.pages.edges.relation_numbers)
         return [names[number] for number in numbers.tolist()]
 
+    @property
+    def has_traversal_filter(self) -> bool:
+        """Whether a filter says which nodes may be visited."""
+        return "traversal_filter" in self.filters
+
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
         """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
         return self.filtered(nodes, *_FILTERS[what])
@@ -206,7 +212,7 @@ class RemoteBackend(Backend):
                 self._replacing([(place, request.text)], request)._want([(0, request.request)])
             elif isinstance(request, (Nearest, NearestByCosine)):
                 self._best(place, request)
-            elif isinstance(request, (Neighbors, Steps, Weights, EdgesAmong, Edges)) or (
+            elif isinstance(request, (Neighbors, Predecessors, Steps, Weights, EdgesAmong, Edges)) or (
                 isinstance(request, Degree) and (request.parallel or request.exclude_types)
             ):
                 pages.expand.update(request.nodes.tolist())
@@ -435,6 +441,16 @@ class RemoteBackend(Backend):
         """Return the neighbours of nodes, without nodes that may not be visited."""
         neighbors = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in requests]
         return [near.masked(self.passing(near.node, "walk")) for near in neighbors]
+
+    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
+        """Return the nodes with edges to nodes, without nodes that may not be visited."""
+        pages, results = self.pages, []
+        for _, request in requests:
+            lists = [sorted({pages.rows[edge.source] for edge in pages.near[row].edges} - {row}) for row in request.nodes.tolist()]
+            owner = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
+            near = Near(owner, np.array([row for rows in lists for row in rows], np.int64))
+            results.append(near.masked(self.passing(near.node, "walk")))
+        return results
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""

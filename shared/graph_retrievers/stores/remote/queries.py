@@ -65,3 +65,7 @@ class StoredQueries(Batch):
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the cosines of questions and nodes, `batch` and `rows` of shape [n], fetched if missing: Tensor, shape [n]."""
         return self.pages.cosines(self.vectors, batch, rows)
+
+    def node_vectors(self, rows: Tensor) -> Tensor:
+        """Return the vectors of nodes, `rows` of shape [n], of unit length, fetched if missing: Tensor, shape [n, d]."""
+        return self.pages.vectors_of(rows.numpy())

@@ -17,19 +17,19 @@ from graph_retrievers.core.candidates import Candidates, places_of, reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Neighbors, Request
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.core.requests import Nearest, Neighbors, Predecessors, Request, Scores
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
-from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_scores
-from graph_retrievers.search.queries import Queries
+from graph_retrievers.search.batch import Batch
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
-from graph_retrievers.systems.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
+from graph_retrievers.systems.lesegr.neighborhood import Neighborhood
 
 __all__ = ["LexicalSemanticSearch"]
 
-# Scores [n], contexts [n, M] and whether no node has a word of the question.
-_Scores = tuple[np.ndarray, np.ndarray, bool]
+DIRECTIONS = {"both": Neighbors, "in": Predecessors}
+"""Which neighbours send messages: all, or those with an edge to the node."""
 
 _EDGES_AT_A_TIME = 1 << 16
 # Nodes of all queries of a group together: an encoder with weights holds several vectors of its hidden width for each.
@@ -110,24 +110,33 @@ class LexicalSemanticSearch(Operator):
     ) -> None:
         if not isinstance(model, LeSeGRModel):
             raise InvalidArgumentError(f"Expected a LeSeGRModel, got {type(model).__name__}.")
-        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, DIRECTIONS)
+        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, tuple(DIRECTIONS))
         self.hops = None if hops is None else positive("hops", hops)
+        if hops is None:
+            self.whole = "all nodes and edges, between which messages pass (hops=None); with hops=1 it runs there"
         self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
         self._alphas = Cache(limit=4)
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
-        node_vectors(question.index, self.model)
+        self.check(question.corpus)
         pool = yield from self.pool(question, candidates)
-        # By node row: rescored keeps the order of equal scores.
-        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
         if not len(pool):
             return pool
-        scores, context, silent = yield Entangled(self, pool.nodes)
-        if silent:
-            who = "no node" if question.queries.walk_allowed is None else "no node that may be walked to"
-            question.notes.append(f"{who} has a word of the query: words count for nothing")
+        # By node row: rescored keeps the order of equal scores.
+        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
+        near = yield from self.neighborhood(question, pool.nodes)
+        scores, context = yield Entangled(self, near)
         return replace(pool, columns={**pool.columns, "context": context}).rescored(scores)
+
+    def check(self, corpus: Corpus) -> None:
+        """Raise DimensionMismatchError unless the vectors of a corpus have the width of those that the model was trained on."""
+        width = corpus.dense.dimension
+        if width != self.model.dimension:
+            raise DimensionMismatchError(
+                f"This LeSeGR model is for vectors of {self.model.dimension} dimensions, the index has {width}; train it on an "
+                "index with the same embedding model."
+            )
 
     def pool(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes between which messages pass, in no particular order."""
@@ -138,8 +147,7 @@ class LexicalSemanticSearch(Operator):
         start = 0
         for _ in range(self.hops):
             place = start + np.flatnonzero(question.walked(candidates.nodes[start:]))
-            heard = candidates.nodes[place]
-            near = yield Neighbors(heard) if self.direction == "both" else Senders(heard)
+            near = yield DIRECTIONS[self.direction](candidates.nodes[place])
             nodes, first = np.unique(near.node, return_index=True)
             new = places_of(candidates.nodes, nodes) < 0
             if not new.any():
@@ -148,39 +156,58 @@ class LexicalSemanticSearch(Operator):
             candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
         return candidates
 
-    def score_nodes(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[_Scores]:
-        """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
-        self.model.to(queries.index.device)
-        adjacency = Adjacency.of(queries.index.graph, self.direction)
-        degree = adjacency.degree_within(queries.walk_allowed)
-        near = Neighborhood.of(len(queries.index), adjacency, nodes, queries.walk_allowed)
-        batch = torch.tensor(places, device=near.rows.device)[near.query]
-        delta, silent = sparse_signal(queries, self.sparse, batch, near.rows)
-        delta = delta if self.model.sparse_gate else torch.ones_like(delta)
-        alpha = self.alphas(queries.index, adjacency)[near.entries]
-        with torch.inference_mode():
-            scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
-        heard = self._context_rows(near, delta, alpha, queries.allowed)
-        # One table to wait for; double precision has scores and rows exactly.
-        table = torch.column_stack([scores.double(), silent[batch], heard]).cpu()
-        scores, silent, heard = table[:, 0].float(), table[:, 1].bool(), table[:, 2:].long()
-        check_scores(scores, "LeSeGR")
-        parts = (part.split([len(values) for values in nodes]) for part in (scores, heard, silent))
-        return [(values.numpy(), context.numpy(), bool(silence.any())) for values, context, silence in zip(*parts, strict=True)]
+    def neighborhood(self, question: Question, nodes: np.ndarray) -> Algorithm[Neighborhood]:
+        """Return the neighbourhood of ascending nodes, shape [n]; a note says if no node has a word of the question."""
+        near, (_, best), words, *products = yield (
+            DIRECTIONS[self.direction](nodes),
+            Nearest(1, self.sparse, among="walk"),
+            Scores(nodes, self.sparse),
+            # Sums and means treat all dimensions alike, so the scores themselves are the messages.
+            *([Scores(nodes)] if self.model.linear else []),
+        )
+        # The place of each node from 1 on, so that most of the table is never written.
+        table = np.zeros(question.size, np.int32)
+        table[nodes] = np.arange(1, len(nodes) + 1)
+        source = table[near.node].astype(np.int64) - 1
+        inside = (source >= 0) & question.walked(nodes)[near.owner]
+        edges = np.stack([source[inside], near.owner[inside]])
+        pairs = nodes[edges[1]] * question.size + nodes[edges[0]]
+        degree = np.bincount(near.owner, minlength=len(nodes))
+        delta = np.ones(len(nodes), np.float32)
+        if not len(best) or best[0] <= 0:
+            who = "no node that may be walked to" if question.has_traversal_filter else "no node"
+            question.notes.append(f"{who} has a word of the query: words count for nothing")
+        elif self.model.sparse_gate:
+            delta = np.clip(words / best[0], 0.0, 1.0)
+        return Neighborhood(nodes, edges, degree, pairs, delta, question.returned(nodes), *(products or [None]))
 
-    def _context_rows(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
+    def answers(self, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the answers to requests, in one pass through the network."""
+        queries, device = backend.queries, backend.queries.index.device
+        near = Neighborhood.joined([request.near for _, request in requests], device)
+        self.model.to(device)
+        with torch.inference_mode():
+            alpha = self.alphas(backend, near)
+            scores = entangled_scores(self.model, queries, [place for place, _ in requests], near, alpha)
+        heard = self._context_rows(near, alpha)
+        # One table to wait for; double precision has scores and rows exactly.
+        table = torch.column_stack([scores.double(), heard]).cpu()
+        scores, heard = table[:, 0].float(), table[:, 1:].long()
+        check_scores(scores, "LeSeGR")
+        parts = (part.split([len(request.nodes) for _, request in requests]) for part in (scores, heard))
+        return [(values.numpy(), context.numpy()) for values, context in zip(*parts, strict=True)]
+
+    def _context_rows(self, near: Neighborhood, alpha: Tensor) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
-        speaks = delta[near.edges[0]] > 0
-        if allowed is not None:
-            speaks &= allowed[near.rows[near.edges[0]]]
-        places = speaks.nonzero().flatten()
+        delta = near.delta
+        places = ((delta > 0) & near.returned)[near.edges[0]].nonzero().flatten()
         (source, target), alpha = near.edges[:, places], alpha[places]
-        count = near.rows.numel()
+        count = near.nodes.numel()
         # From the last key to the first: every sort keeps the order of equal entries.
         order = descending(delta[source])
         order = order[descending((delta[source] * alpha).abs()[order])]
         order = order[torch.sort(target[order], stable=True).indices]
-        target, rows = target[order], near.rows[source[order]]
+        target, rows = target[order], near.nodes[source[order]]
         starts = torch.searchsorted(target, torch.arange(count, device=target.device))
         column = torch.arange(target.numel(), device=target.device) - starts[target]
         width = self.context or (int(column.max()) + 1 if column.numel() else 0)
@@ -189,59 +216,53 @@ class LexicalSemanticSearch(Operator):
         table[target, column.clamp(max=width)] = rows
         return table[:, :width]
 
-    def alphas(self, index: GraphIndex, adjacency: Adjacency) -> Tensor:
-        """Return the dense signal of every entry of the adjacency: Tensor, shape [M], float32; computed once for an index."""
+    def alphas(self, backend: Any, near: Neighborhood) -> Tensor:
+        """Return the dense signal of every edge of a neighbourhood: Tensor, shape [E], float32.
 
-        def make() -> Tensor:
-            vectors = node_vectors(index, self.model)
-            owners = adjacency.owners()
-            pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
-            parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
-            with torch.inference_mode():
-                values = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
-            return torch.cat(values) if values else torch.zeros(0, device=index.device)
-
+        In memory, those of all edges of the graph are computed once.
+        """
+        queries = backend.queries
+        if not backend.in_memory:
+            return self.computed_alphas(queries, near)
+        keys = queries.index.graph.edge_keys
         # Weights that are changed get another version. An index is not kept by a search that outlives it.
         versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
-        return self._alphas.get((ref(index), versions), make)
+        table = self._alphas.get((ref(queries.index), versions), lambda: self.alphas_of_pairs(queries, keys))
+        return table[torch.searchsorted(keys, near.pairs)]
+
+    def computed_alphas(self, queries: Batch, near: Neighborhood) -> Tensor:
+        """Return :meth:`alphas` from the vectors, each pair of nodes once, however many questions have it."""
+        pairs, place = near.pairs.unique(return_inverse=True)
+        return self.alphas_of_pairs(queries, pairs)[place]
+
+    def alphas_of_pairs(self, queries: Batch, pairs: Tensor) -> Tensor:
+        """Return the dense signals of pairs of nodes, each a number ``target * N + source``: Tensor, shape [M], float32."""
+        parts, size = [], len(queries.index.facts)
+        for part in pairs.split(_EDGES_AT_A_TIME):
+            nodes, place = torch.stack([part // size, part % size]).unique(return_inverse=True)
+            target, source = queries.node_vectors(nodes)[place]
+            parts.append(self.model.alpha(target - source))
+        return torch.cat(parts)
 
 
-def entangled_scores(
-    model: LeSeGRModel, queries: Queries, batch: Tensor, near: Neighborhood, delta: Tensor, alpha: Tensor, degree: Tensor
-) -> Tensor:
-    """Return the score of each node of a neighbourhood: Tensor, shape [n], float32.
+def entangled_scores(model: LeSeGRModel, queries: Batch, places: Sequence[int], near: Neighborhood, alpha: Tensor) -> Tensor:
+    """Return the score of each node of a neighbourhood, whose queries are at some places: Tensor, shape [n], float32.
 
-    `batch`, shape [n], is the query of each node in `queries`; `delta`, shape [n], and `alpha`, shape [E], are the signals, and
-    `degree`, shape [N], the numbers of neighbours in the whole graph.
+    `alpha`, shape [E], are the dense signals of its edges.
     """
+    messages = (near.edges, near.delta, alpha, near.degree)
     if model.linear:
-        # Sums and means treat all dimensions alike, so the scores themselves are the messages.
-        messages = queries.scores(batch, near.rows).unsqueeze(1)
-        return model(messages, near.edges, delta, alpha, degree[near.rows]).squeeze(1)  # type: ignore[no-any-return]
-    vectors = node_vectors(queries.index, model)
-    representations = model(vectors[near.rows], near.edges, delta, alpha, degree[near.rows])
-    return (representations * queries.vectors[batch]).sum(1)  # type: ignore[no-any-return]
-
-
-def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
-    """Return the vectors of all nodes for a model: Tensor, shape [N, d], float32."""
-    vectors = getattr(index.dense, "vectors", None)
-    if not isinstance(vectors, Tensor):
-        raise MissingSignalError(f"LeSeGR reads the vectors of nodes, which {type(index.dense).__name__} does not give.")
-    if vectors.shape[1] != model.dimension:
-        raise DimensionMismatchError(
-            f"This LeSeGR model is for vectors of {model.dimension} dimensions, the index has {vectors.shape[1]}; train it on an "
-            "index with the same embedding model."
-        )
-    return vectors
+        return model(near.products.unsqueeze(1), *messages).squeeze(1)  # type: ignore[no-any-return]
+    representations = model(queries.node_vectors(near.nodes), *messages)
+    return (representations * queries.vectors[places][near.query]).sum(1)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
 class Entangled(Request):
-    """The results of LeSeGR's network for nodes, shape [n] and ascending, and the messages between them.
+    """The results of LeSeGR's network for a neighbourhood of n nodes.
 
-    The answer is their scores, shape [n], the rows of the neighbours with the largest messages to each, [n, M] with -1 as pads,
-    and whether no node has a word of the question.
+    The answer is their scores, shape [n], and the rows of the neighbours with the largest messages to each, [n, M] with -1 as
+    pads.
     """
 
     reads = "model"
@@ -249,12 +270,17 @@ class Entangled(Request):
     costly = True
     shared = ("operator",)
     operator: LexicalSemanticSearch
-    nodes: np.ndarray
+    near: Neighborhood
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The nodes of the neighbourhood."""
+        return self.near.nodes  # type: ignore[no-any-return]
 
     @classmethod
-    def together(cls, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[_Scores]:
+    def together(cls, backend: Any, requests: Sequence[tuple[int, Entangled]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return answers, as many questions at a time as memory allows."""
-        operator, places, nodes = requests[0][1].operator, [b for b, _ in requests], [request.nodes for _, request in requests]
-        group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))
-        parts = [slice(start, start + group) for start in range(0, len(requests), group)]
-        return [answer for part in parts for answer in operator.score_nodes(backend.queries, places[part], nodes[part])]
+        operator = requests[0][1].operator
+        group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(len(request.nodes) for _, request in requests))
+        parts = [requests[start : start + group] for start in range(0, len(requests), group)]
+        return [answer for part in parts for answer in operator.answers(backend, part)]

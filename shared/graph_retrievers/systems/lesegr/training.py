@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.driver import run
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
@@ -24,15 +26,15 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
-from graph_retrievers.systems.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
-from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
+from graph_retrievers.systems.lesegr.neighborhood import Neighborhood
+from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores
 
 _logger = logging.getLogger(__name__)
 
 # What a step keeps, measured with the Graph Transformer: vectors of the hidden width for each node and edge of a layer.
 _VECTORS_OF_A_NODE, _VECTORS_OF_AN_EDGE = 7, 6
-# What each question keeps: rows, questions and signals of its nodes, ends and entries of its edges.
-_BYTES_OF_A_NODE, _BYTES_OF_AN_EDGE = 29, 24
+# What each question keeps: a neighbourhood, and which of its nodes are relevant.
+_BYTES_OF_A_NODE, _BYTES_OF_AN_EDGE = 38, 24
 _GIB = 1 << 30
 
 
@@ -42,7 +44,6 @@ class _Batch:
 
     queries: Queries
     near: Neighborhood
-    delta: Tensor  # [n]
     gold: Tensor  # [n], bool
     weight: Tensor  # [n], 1 / number of relevant nodes found, on relevant nodes
 
@@ -79,15 +80,12 @@ def fit_lesegr_model(
     """
     measures = ["hit@1", f"recall@{positive('k', k)}"]
     options = {"learning_rate": 1e-3, "weight_decay": 0.01, "patience": 12, "epochs": 40, "description": "fit lesegr", **options}
-    model, vectors = search.model.to(index.device), node_vectors(index, search.model)
-    adjacency = Adjacency.of(index.graph, search.direction)
-    owners = adjacency.owners()
+    search.check(index)
+    model = search.model.to(index.device)
 
     def scores(batch: _Batch) -> Tensor:
-        # Each edge is read once, however many questions of the batch have it.
-        entries, place = torch.unique(batch.near.entries, return_inverse=True)
-        alpha = model.alpha(vectors[owners[entries]] - vectors[adjacency.neighbors[entries]])[place]
-        return entangled_scores(model, batch.queries, batch.near.query, batch.near, batch.delta, alpha, adjacency.degree)
+        alpha = search.computed_alphas(batch.queries, batch.near)
+        return entangled_scores(model, batch.queries, range(len(batch.queries)), batch.near, alpha)
 
     def loss(batch: _Batch) -> Tensor:
         count = len(batch.queries)
@@ -132,7 +130,7 @@ def fit_lesegr_model(
 
 def _tell_memory(one: _Batch, model: LeSeGRModel, questions: int, batch_size: int) -> None:
     """Log how much memory a training over the whole graph needs, from the neighbourhood of one question."""
-    nodes, edges = one.near.rows.numel(), one.near.edges.shape[1]
+    nodes, edges = one.near.nodes.numel(), one.near.edges.shape[1]
     width = 1 if model.linear else model.hidden
     step = 4 * batch_size * model.layers * width * (_VECTORS_OF_A_NODE * nodes + _VECTORS_OF_AN_EDGE * edges)
     storage = questions * (_BYTES_OF_A_NODE * nodes + _BYTES_OF_AN_EDGE * edges)
@@ -165,19 +163,23 @@ def _prepared(
     show_progress: bool,
 ) -> list[_Batch]:
     """Return questions with their neighbourhoods, `size` together."""
-    adjacency, batches = Adjacency.of(index.graph, search.direction), []
+    batches = []
+
+    def neighborhood(question: Question, candidates: Candidates) -> Algorithm[Neighborhood]:
+        pool = yield from search.pool(question, candidates)
+        return (yield from search.neighborhood(question, np.sort(pool.nodes)))
+
     for part in progress_bar(parts_of(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
         backend = MemoryBackend(queries)
-        pools = run(backend, list(map(search.pool, backend.questions(), ranked(first, queries))))
-        near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
-        delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
+        parts = run(backend, list(map(neighborhood, backend.questions(), ranked(first, queries))))
+        near = Neighborhood.joined(parts, index.device)
         gold_keys = torch.tensor(
             [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
         )
-        gold = torch.isin(near.query * len(index) + near.rows, gold_keys)
+        gold = torch.isin(near.query * len(index) + near.nodes, gold_keys)
         counts = torch.bincount(near.query[gold], minlength=len(queries))
-        batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / counts.clamp(min=1)[near.query], 0.0)))
+        batches.append(_Batch(queries, near, gold, torch.where(gold, 1.0 / counts.clamp(min=1)[near.query], 0.0)))
     return batches
 
 
