@@ -444,12 +444,12 @@ class RemoteBackend(Backend):
 
     def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
         """Return the nodes with edges to nodes, without nodes that may not be visited."""
-        pages, results = self.pages, []
+        sources, results = self.pages.edges.table.ends[:, 0], []
         for _, request in requests:
-            lists = [sorted({pages.rows[edge.source] for edge in pages.near[row].edges} - {row}) for row in request.nodes.tolist()]
-            owner = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
-            near = Near(owner, np.array([row for rows in lists for row in rows], np.int64))
-            results.append(near.masked(self.passing(near.node, "walk")))
+            owner, far, places = self._edges_of(request.nodes)
+            mask = (sources[places] == far) & (far != request.nodes[owner])
+            owner, node = np.unique(np.stack([owner, far])[:, mask], axis=1)
+            results.append(Near(owner, node).masked(self.passing(node, "walk")))
         return results
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
