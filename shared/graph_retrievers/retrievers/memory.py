@@ -77,6 +77,12 @@ class MemoryRetriever(Retriever):
             kind,
         )
 
+    @property
+    def unfiltered(self) -> Self:
+        """The same on the nodes that a call without filters searches: not on mere names, if the system skips them."""
+        call = Call([], self.k, None, {}, {})
+        return self._within(self._without_names(call) if self._composition.skips_names else call)[0]
+
     def questions(self, queries: Queries) -> list[Question]:
         """Return the questions of a batch on the index of this retriever, limited to the types that it returns.
 

@@ -133,10 +133,14 @@ class Batch:
 
     def for_texts(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Return what :meth:`rewritten` does, where questions that stay keep their vectors, and all of them what is computed."""
-        if vectors is None and all(text == self.texts[place] for text, place in zip(texts, places, strict=True)):
-            if list(places) == list(range(len(self))):
+        if vectors is None:
+            new = [row for row, (text, place) in enumerate(zip(texts, places, strict=True)) if text != self.texts[place]]
+            if not new and list(places) == list(range(len(self))):
                 return self
-            vectors = self.vector_source[list(places)] if isinstance(self.vector_source, Tensor) else None
+            if isinstance(self.vector_source, Tensor) and (not new or len(new) < len(texts) and self.embeds_texts):
+                vectors = self.vector_source[list(places)]
+                if new:
+                    vectors[new] = self.embed([texts[row] for row in new])
         return self.rewritten(texts, places, vectors=vectors)
 
     def input(self, name: str) -> list[Any]:
