@@ -12,19 +12,18 @@ from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = [
     "ByTitle",
-    "NearestByCosine",
     "Completion",
     "Contents",
     "Degree",
     "EdgeRows",
     "EdgeTexts",
     "Edges",
-    "WithQuery",
     "EdgesAmong",
     "Mentions",
     "Mix",
     "Near",
     "Nearest",
+    "NearestByCosine",
     "Neighbors",
     "Pairs",
     "Relevance",
@@ -38,6 +37,7 @@ __all__ = [
     "Vectors",
     "WeightedNeighbors",
     "Weights",
+    "WithQuery",
 ]
 
 

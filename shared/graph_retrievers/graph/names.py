@@ -139,7 +139,7 @@ def name_keys(text: str) -> frozenset[str]:
 def step_name(near: str, relation: int) -> str:
     """Return the name, in quotation marks, of a step without an edge; "" if its relation is not that of a name in the text.
 
-    `near` is the text of the step's first node, and `relation` is from ``Ranking.relations``: -2 minus the number of the name.
+    `near` is the text of the step's first node, and `relation` is from ``Candidates.relations``: -2 minus the number of the name.
 
     >>> step_name("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'

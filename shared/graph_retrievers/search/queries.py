@@ -53,7 +53,7 @@ class Queries(Batch):
         Which nodes may start where a plan or a fact names them: only by `seed_filter`.
     filtered : Tensor, shape [N], bool, or None
         Which nodes pass `filter`, independent of the types that may be returned.
-    texts, k, inputs, given, model, cache, trace
+    texts, k, inputs, vector_source, model, cache, trace
         As for :class:`~graph_retrievers.search.batch.Batch`.
 
     Examples

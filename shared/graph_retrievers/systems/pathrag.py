@@ -64,7 +64,7 @@ class FlowPruning(Operator):
     exclude_types : sequence of str, default ()
         Node types that no path enters; a path may start there.
     chains : {"path", "hits"}, default "path"
-        Whether a path is only the trail of its nodes, or also a separate result (``Ranking.chains``).
+        Whether a path is only the trail of its nodes, or also a separate result (``Hits.chains``).
 
     Notes
     -----

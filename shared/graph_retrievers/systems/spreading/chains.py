@@ -57,8 +57,8 @@ class ChainSearch(Operator):
     width : int, default 4096
         Prefixes of chains to keep for a query at each length.
     as_trails : bool, default False
-        If False, chains are separate results (``Ranking.chains``: additional hits after the k nodes). If True, they are the
-        trails of the nodes to which they lead: the first of the best chains through a node is its path.
+        If False, chains are separate results (``Hits.chains``). If True, they are the trails of the nodes to
+        which they lead: the first of the best chains through a node is its path.
 
     Raises
     ------

@@ -87,8 +87,7 @@ class GatedPropagation(Operator):
     -----
     Reads the seeds and their scores from the previous ranking; seeds with a score of 0 or less are dropped. Returns all touched
     nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most over one
-    edge when the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query
-    touched.
+    edge when the node was first entered (ties: the lower row). ``Question.touched`` has the number of touched nodes.
 
     A node without a vector (a row of zeros) has gate 0 and never receives activation; with the uniform gate every node can
     receive, as in the paper's ablation.
