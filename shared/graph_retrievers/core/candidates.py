@@ -156,9 +156,13 @@ class Candidates:
     def of_each(cls, parts: Sequence[Candidates], size: int) -> Candidates:
         """Return the candidates of several questions as one list, whose nodes are numbered as by ``Questions``."""
         candidates = concatenated(parts)
-        shift = np.repeat(np.arange(len(parts)) * size, [len(part) for part in parts])
-        trails = np.where(candidates.trails < 0, -1, candidates.trails + shift[:, None])
-        return replace(candidates, nodes=candidates.nodes + shift, trails=trails)
+        shift = np.repeat(np.arange(len(parts)) * size, [len(part) for part in parts])[:, None]
+        trails = np.where(candidates.trails < 0, -1, candidates.trails + shift)
+        columns = {
+            name: np.where(column < 0, column, column + shift) if name == "context" else column
+            for name, column in candidates.columns.items()
+        }
+        return replace(candidates, nodes=candidates.nodes + shift[:, 0], trails=trails, columns=columns)
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
@@ -439,6 +443,8 @@ def replaced(candidates: Candidates, places: np.ndarray, scores: np.ndarray) -> 
     """
     places, scores = _fitting("replaced", _count(places), places=places, scores=scores)
     _check_places("replaced", places, candidates)
+    if not len(places):
+        return candidates
     by, sequence, above = order(scores), np.arange(len(candidates)), np.zeros(len(candidates), np.int64)
     sequence[places] = places[by]
     # Among the places that are ordered anew, the last up to each.

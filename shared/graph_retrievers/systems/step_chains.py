@@ -107,7 +107,7 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
             degrees = yield Degree(new, parallel=True)
             few = np.argsort(degrees, kind="stable")
             few = few[np.cumsum(degrees[few]) <= most]
-            whole = len(few) == len(new)
+            whole &= len(few) == len(new)
             steps = steps.with_steps((yield from first_steps(question, np.sort(new[few]))))
         # The last step but one leads only to nodes from which there is a last one.
         begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if remaining == 1 else steps)

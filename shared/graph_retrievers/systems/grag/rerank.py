@@ -167,7 +167,7 @@ class DocumentGraphRerank(Operator):
         if inputs.unparsed:
             question.notes.append(f"{inputs.unparsed} of the documents could not be parsed and keep their places")
         places = np.flatnonzero(inputs.connected)
-        return replaced(candidates, places, scores[places]) if len(places) else candidates
+        return replaced(candidates, places, scores[places])
 
     def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Algorithm[NetworkInputs]:
         """Return the network's inputs for a question and its documents."""
