@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates, best, falling, largest, order, places_within
 from graph_retrievers.core.question import Questions
 from graph_retrievers.graph import Node
@@ -131,9 +131,9 @@ def test_notes_and_counts_of_questions_side_by_side_are_those_of_each():
 
 def test_a_later_value_is_made_once_and_its_copies_have_it():
     made = []
-    later = Later(lambda: made.append(0) or [6 * 7])
+    later = Lazy(lambda: made.append(0) or [6 * 7])
     assert not made
     assert later.value == [42] and later.value is later.value and made == [0]
     for copied in (deepcopy(later), pickle.loads(pickle.dumps(later))):  # noqa: S301
         assert copied.value == [42] and made == [0]
-    assert pickle.loads(pickle.dumps(Later(list))).value == []  # noqa: S301
+    assert pickle.loads(pickle.dumps(Lazy(list))).value == []  # noqa: S301

@@ -140,7 +140,7 @@ class Operator(ABC):
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
-        # The first class that defines one of the two: a search that another class has said nothing of is for one question.
+        # A class that defines only `search` searches for one question, even if a class from which it is derived has `batched`.
         first = next((base for base in cls.__mro__ if {"search", "batched"} & base.__dict__.keys()), cls)
         if "batched" not in first.__dict__:
             cls.batched = False

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates, wider
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.trace import Trace
@@ -45,7 +45,7 @@ def to_hits(
     mask: np.ndarray | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
-    similarities: Later[Similarities] | None = None,
+    similarities: Lazy[Similarities] | None = None,
     trace: Trace | None = None,
     notes: Sequence[Sequence[str]] = (),
 ) -> list[Hits]:
@@ -64,7 +64,7 @@ def to_hits(
         Maps the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         The reason of the retriever, for all hits that are nodes.
-    similarities : Later, optional
+    similarities : Lazy, optional
         Mapping of (int, int) to float or None: `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
         The requests of the batch.
@@ -80,7 +80,7 @@ def to_hits(
         For a step of a path that neither an edge nor a name joins.
     """
     paths = _Paths(graph, mask)
-    maker = _HitMaker(paths, plain, reason, similarities or Later(dict))
+    maker = _HitMaker(paths, plain, reason, similarities or Lazy(dict))
     relations = None if all(part.relations is None for part in lists) else [part.steps() for part in lists]
     trails = paths.steps([part.trails for part in lists], relations, lambda b, n: _operator(lists[b], n), "trail")
     chains = [None if part.chains is None else paths.visible_chains(part.chains) for part in lists]
@@ -257,7 +257,7 @@ class _HitMaker:
     """Makes the hits of a question."""
 
     def __init__(
-        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Later[Similarities]
+        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Lazy[Similarities]
     ) -> None:
         self.paths, self.plain, self.reason, self.similarities = paths, plain, reason, similarities
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Identity, Later
+from graph_retrievers.cache import Identity, Lazy
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
@@ -122,13 +122,13 @@ class MemoryRetriever(Retriever):
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(lists, index.graph, mask, plain, self._composition.reason, similarities, trace, notes)
 
-    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Later[Similarities]:
+    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Lazy[Similarities]:
         """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
         if not self._compares(questions):
-            return Later(dict)
+            return Lazy(dict)
         queries, rows = questions[0].queries, self._result_rows(questions, lists)
         _ = queries.vectors
-        return Later(partial(queries.afresh().similarities, rows))
+        return Lazy(partial(queries.afresh().similarities, rows))
 
     def _search_question(self, question: Question) -> Algorithm[Candidates]:
         return (yield from self.answer(question, (yield from self.find(question))))
