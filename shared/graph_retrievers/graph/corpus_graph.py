@@ -551,11 +551,11 @@ class CorpusGraph:
         """Return relationship rows as edges: the given rows in their order, or all rows in the order in which they were added."""
         selection = range(self.num_edges) if rows is None else rows
         place = np.asarray(selection, np.int64)
-        ends = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
+        numbers = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
         texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
         metadata = [self.edge_metadata[row] for row in selection] if self.edge_metadata else ({} for _ in selection)
-        columns = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
-        parts = ([names[row] for row in column] for names, column in columns)
+        columns = zip((self.ids, self.ids, self.relation_names), numbers, strict=True)
+        parts = ([names[number] for number in column] for names, column in columns)
         return list(map(Edge, *parts, self.on_host("weights")[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
@@ -593,7 +593,7 @@ class CorpusGraph:
         columns = [self.on_host(name)[place].tolist() for name in ("sources", "relations", "targets")]
         texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
         names = (lambda node: self.titles[node] or self.ids[node]), self.relation_names.__getitem__
-        parts = zip(*(map(names[place % 2], column) for place, column in enumerate(columns)), strict=True)
+        parts = zip(*(map(names[number % 2], column) for number, column in enumerate(columns)), strict=True)
         return [text or " ".join(filter(None, words)) for text, words in zip(texts, parts, strict=False)]
 
     def to(self, device: str | torch.device) -> CorpusGraph:
@@ -610,8 +610,8 @@ class CorpusGraph:
 
 def simple_keys(sources: np.ndarray, targets: np.ndarray, size: int) -> np.ndarray:
     """Return ``row * size + column`` of every entry of the simple view of relationship rows, ascending."""
-    other = sources != targets
-    low, high = np.minimum(sources, targets)[other], np.maximum(sources, targets)[other]
+    mask = sources != targets
+    low, high = np.minimum(sources, targets)[mask], np.maximum(sources, targets)[mask]
     # Sorted here: np.unique is many times slower.
     keys = np.sort(np.concatenate([low * size + high, high * size + low]))
     return keys[np.diff(keys, prepend=-1) > 0]

@@ -371,10 +371,10 @@ def name_types(graph: GraphFacts) -> tuple[str, ...]:
     def read(graph: CorpusGraph) -> tuple[str, ...]:
         if "" not in graph.texts:
             return ()
-        names, text_types = set[str](), set[str]()
+        marked_types, other_types = set[str](), set[str]()
         for kind, text, metadata in zip(graph.types, graph.texts, graph.metadata, strict=True):
-            (names if not text and metadata.get(NAMED_BY_TEXTS) is True else text_types).add(kind)
-        return tuple(sorted(names - text_types)) if text_types else ()
+            (marked_types if not text and metadata.get(NAMED_BY_TEXTS) is True else other_types).add(kind)
+        return tuple(sorted(marked_types - other_types)) if other_types else ()
 
     return graph.fact("types of names", read)
 

@@ -16,7 +16,7 @@ from graph_retrievers.cache import Identity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
-from graph_retrievers.graph.ragged import ranked_lists
+from graph_retrievers.graph.ragged import check_ranked_lists
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
@@ -183,7 +183,7 @@ class Queries(Batch):
         scores, rows = scorer.search(self.view(signal), k, mask)
         scores = self._cleared(scorer, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if type(scorer) not in _SOUND:
-            ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
+            check_ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
             real = rows >= 0
             if mask is not None and not bool(mask[rows[real]].all()):
                 raise InvalidArgumentError(f"Signal {signal!r} returned rows that are not allowed; search must keep to `allowed`.")

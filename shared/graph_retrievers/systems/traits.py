@@ -71,10 +71,10 @@ def holds_pieces(graph: GraphFacts) -> bool:
     Nodes to whose exact place links lead are not pieces: those with ``anchors``, such as those of
     :func:`~graph_retrievers.construction.folder.read_folder`, and those whose id is a place on a page, such as ``page.md#place``.
 
-    >>> held = [{"source": "a.md"}] * 3
-    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held))
+    >>> metadata = [{"source": "a.md"}] * 3
+    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=metadata))
     True
-    >>> holds_pieces(CorpusGraph(["a.md#1", "a.md#1~2", "a.md#1~3"], [""] * 3, titles=["Loom"] * 3, metadata=held))
+    >>> holds_pieces(CorpusGraph(["a.md#1", "a.md#1~2", "a.md#1~3"], [""] * 3, titles=["Loom"] * 3, metadata=metadata))
     False
     """
 
@@ -275,10 +275,10 @@ def documents_linked(graph: GraphFacts) -> float:
     The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`. Within a document, edges of
     its structure ("contains", "next" and "child") do not count.
 
-    >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
-    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
+    >>> metadata = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=metadata, edges=[("1", "2", "next"), ("2", "3", "links to")]))
     0.5
-    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "refers to")]))
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=metadata, edges=[("1", "2", "refers to")]))
     0.5
     """
 

@@ -144,7 +144,7 @@ class PostgresGraph:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
         cache, conditions = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
         for part in needed_fields(condition):
-            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part))
+            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part[:2]))
             key = (*problem, None if kinds is None else frozenset(kinds))
             if problem not in cache and key not in cache:
                 conditions.setdefault(key, part)
