@@ -139,14 +139,14 @@ def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> 
     """Return the places (part, entry) of the entries that fit into so many tokens, those of the first part first."""
     places = []
     for place, part in enumerate(parts):
-        heading = count(f"{part.heading}\n\n")
+        heading_tokens = count(f"{part.heading}\n\n")
         for row in part.order:
             entry = part.entries[row]
             # A language model need not write about what does not fit anyway.
-            if heading + count(f"{entry.line}\n") > room or (cost := heading + count(f"{entry.text}\n")) > room:
+            if heading_tokens + count(f"{entry.line}\n") > room or (cost := heading_tokens + count(f"{entry.text}\n")) > room:
                 continue
             places.append((place, row))
-            heading, room = 0, room - cost
+            heading_tokens, room = 0, room - cost
     return places
 
 

@@ -134,7 +134,7 @@ class _Paths:
         return self.mask is None or bool(self.mask[row])
 
     def title(self, row: int) -> str:
-        """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
+        """Return the title of a node, or a label if it has none and its id is a UUID; "" if it may not be shown."""
         graph = self.graph
         return path_title(graph.ids[row], graph.titles[row], graph.texts[row]) if self.may_show(row) else ""
 
@@ -311,8 +311,8 @@ class _HitMaker:
         for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), chain_steps.by_path(), strict=True):
             rows = [row for row in nodes if row >= 0]
             path = self.paths.path(rows, steps[: len(rows) - 1])
-            scored_path, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
-            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored_path, kind="chain", similarity=near)
+            scored_path, similarity = _scored(path, score) if chains.rising else path, self._largest(b, rows)
+            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored_path, kind="chain", similarity=similarity)
 
     def _facts(self, b: int, facts: Facts) -> Iterator[Hit]:
         graph, paths = self.paths.graph, self.paths
@@ -324,9 +324,9 @@ class _HitMaker:
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
                 # Edges with the same relation between the same nodes are separate facts.
                 place = graph.parallel_place(row)
-                ids, near = ids if place == 1 else f"{ids} | {place}", self._largest(b, map(graph.row, ends))
+                ids, similarity = ids if place == 1 else f"{ids} | {place}", self._largest(b, map(graph.row, ends))
                 metadata, operator = copied(edge.metadata), facts.operator
-                yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near)
+                yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=similarity)
 
     def _largest(self, b: int, nodes: Iterable[int]) -> float | None:
         similarities = self.similarities.value

@@ -63,7 +63,7 @@ def build(
     check_not_empty(graph)
     tell_blank(graph)
     # A wrong one is refused before texts are embedded.
-    words = word_options(bm25)
+    bm25_options = word_options(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)
     metric = metric or getattr(model, "default_metric", None)
 
@@ -97,15 +97,15 @@ def build(
             _tell_lengths(dense.norms)
     if bm25 is True and vectors is None:
         # Vectors know the forms of words; without them, stems are all there is.
-        words = {"stem": True}
+        bm25_options = {"stem": True}
     if isinstance(bm25, Signal):
         signals["bm25"] = bm25.to(graph.device)
     elif bm25 is not False:
-        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **words)
+        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **bm25_options)
     if edge_signals:
         # Without edges too, so that a change that adds some knows that they are to have signals.
         contents = graph.edge_contents()
-        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **words)
+        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **bm25_options)
         if model is not None:
             if not contents and vectors is None:
                 # Which tells their width.

@@ -414,13 +414,13 @@ class GraphIndex(Corpus):
         check_not_empty(graph)
         all_signals = restored_signals(tensors, settings, signals or {}, graph.device, folder)
         sources = restored_sources(settings, edges, folder)
-        built, _ = saved_embedding(settings, folder)
+        made_by, _ = saved_embedding(settings, folder)
         try:
             index = cls(graph, all_signals, embedding=embedding, relevance=relevance, edge_sources=sources)
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
         if "dense" in all_signals.keys() - (signals or {}).keys():
-            tell_other_model(folder, built, index.embedding)
+            tell_other_model(folder, made_by, index.embedding)
         return index
 
     def digest(self) -> str:
