@@ -34,7 +34,7 @@ def label(node: str, title: str, text: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text in one line of at most `most` characters, which ends behind a word if it is cut.
+    """Return a text in one line of at most `most` characters, which ends after a word if it is cut.
 
     Examples
     --------

@@ -301,14 +301,14 @@ class NameTable:
         while start < len(words):
             step = 1
             lengths = self._lengths.get(" ".join(words[start : start + 2]), ())
-            # The second word of a Korean name may have particles behind it.
+            # The second word of a Korean name may be followed by particles.
             for length in dict.fromkeys((*lengths, 2, 1)) if self._korean else (*lengths, 1):
                 name = " ".join(words[start : start + length])
                 if name not in self._rows and not self._korean:
                     continue
                 spelling = tokens[start : start + length]
                 if name not in self._rows:
-                    # A name with particles behind it; other words of it may have capitals to fold.
+                    # A name that particles follow; other words of it may have capitals to fold.
                     before = name.removesuffix(spelling[-1])
                     stem = next((stem for stem in korean_stems(spelling[-1]) if before + stem in self._rows), "")
                     name, spelling = before + stem, [*spelling[:-1], stem]

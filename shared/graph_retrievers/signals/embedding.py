@@ -103,7 +103,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     """
     distinct, answers = _distinct(texts), _answers(model)
     new = [text for text in distinct if text not in answers]
-    embed = _of_lists(model)
+    embed = _list_method(model)
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
@@ -207,7 +207,7 @@ def _keep_error(answers: dict[str, Any], text: str) -> Iterator[None]:
 
 def takes_lists(model: Any) -> bool:
     """Return whether a model embeds many queries in one call, as those do that compute in this process."""
-    return _of_lists(model) is not None
+    return _list_method(model) is not None
 
 
 def awaits_queries(model: Any) -> bool:
@@ -215,7 +215,8 @@ def awaits_queries(model: Any) -> bool:
     return hasattr(model, "aembed_query") and not takes_lists(model)
 
 
-def _of_lists(model: Any) -> Callable[[list[str]], Any] | None:
+def _list_method(model: Any) -> Callable[[list[str]], Any] | None:
+    """Return the method of a model that embeds a list of queries; None if it has none."""
     return getattr(_inner(model), "embed_queries", None)
 
 

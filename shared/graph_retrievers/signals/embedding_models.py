@@ -108,7 +108,7 @@ def as_embedding(model: Any) -> Embedding:
 
 
 class HostedEmbedding(EmbeddingWrapper):
-    """An embedding model behind a network, with the size of its requests, and how many are sent at a time.
+    """An embedding model that is reached over a network, with the size of its requests, and how many are sent at a time.
 
     The vectors of documents are in the order of the texts, whichever request ends first. Models that look hosted (see
     :func:`~graph_retrievers.signals.embedding_requests.is_hosted`) are called with the defaults of this class; use it to change

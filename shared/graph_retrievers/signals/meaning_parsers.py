@@ -159,7 +159,7 @@ def _read_pairs(file: Path) -> list[tuple[str, str]]:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
     texts = ((re.search(r"^#.*?::snt[^\S\n]++(.*)", block, re.MULTILINE), block) for block in blocks)
-    # Other fields of the line come behind the text.
+    # Other fields of the line follow the text.
     pairs = [(re.split(r"::(?=\w)", text[1])[0].rstrip(), block) for text, block in texts if text is not None]
     if not pairs:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")

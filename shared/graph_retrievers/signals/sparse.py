@@ -153,10 +153,10 @@ class TermSignal(Signal):
         weights, flat = weights[sent[0]], table.view(-1)
         for first, last in pairwise(ends):
             total = int(length[first:last].sum())
-            of = torch.repeat_interleave(sent[3, first:last], output_size=total)
-            query, place_of = sent[1:3, first:last].index_select(1, of)
+            term = torch.repeat_interleave(sent[3, first:last], output_size=total)
+            query, place_of = sent[1:3, first:last].index_select(1, term)
             entry = torch.arange(total, device=self.device) + place_of
-            flat.index_add_(0, query + self.rows[entry], self.data[entry] * weights[first:last][of])
+            flat.index_add_(0, query + self.rows[entry], self.data[entry] * weights[first:last][term])
         return table
 
     def _ends(self, terms: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class TermSignal(Signal):
         if not scores.numel() or not keys.numel():
             return scores
         column = torch.arange(scores.shape[1], device=self.device)
-        # Of each query the entries of its terms; behind the last of them others, which count nothing.
+        # Of each query the entries of its terms, followed by others, which count nothing.
         entries = (pointers[:-1, None] + column).clamp(max=terms.numel() - 1)
         terms, weights = terms[entries] * len(self), torch.where(column < counts[:, None], weights[entries], 0.0)
         step = max(1, _ENTRIES_AT_A_TIME // scores.shape[1])
@@ -338,7 +338,7 @@ class SparseIndex(TermSignal):
         rows = np.repeat(np.flatnonzero(old_rows < 0), owner.diff().numpy()).astype(np.int32)
         count = max(int(terms.max()) + 1 if terms.numel() else 0, len(entries.indptr) - 1)
         indptr, *parts = updated_entries(entries, old_rows, (terms.numpy(), rows, data.numpy()), count)
-        # Without the terms behind the last that is used.
+        # Without the terms after the last that is used.
         indptr = indptr[: np.searchsorted(indptr, indptr[-1]) + 1]
         rows_of, weights = map(torch.from_numpy, parts)
         self._assign(torch.from_numpy(indptr), rows_of, weights, len(old_rows), device)

@@ -292,7 +292,7 @@ class VectorCache:
             table: dict[bytes, Tensor] = {}
             for key in keys:
                 row = database.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
-                if row is not None and _sound(key, row[0], self._width):
+                if row is not None and _is_intact(key, row[0], self._width):
                     table[key] = torch.from_numpy(np.frombuffer(row[0], "<f4", self._width).astype(np.float32))
             return table
 
@@ -381,5 +381,5 @@ def _checked(key: bytes, vector: bytes) -> bytes:
     return vector + hashlib.blake2b(key + vector, digest_size=_CHECK).digest()
 
 
-def _sound(key: bytes, value: Any, width: int) -> bool:
+def _is_intact(key: bytes, value: Any, width: int) -> bool:
     return isinstance(value, bytes) and len(value) == 4 * width + _CHECK and _checked(key, value[:-_CHECK]) == value

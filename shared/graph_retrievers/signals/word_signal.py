@@ -187,8 +187,8 @@ class WordSignal(TermSignal):
         result = copy(self)
         result._build(contents, self.device)
         # Each distinct word of a text has an entry.
-        words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, result)]
-        if not torch.equal(words[0][rows], words[1]):
+        word_counts = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, result)]
+        if not torch.equal(word_counts[0][rows], word_counts[1]):
             raise InvalidArgumentError(
                 f"This {type(self).__name__} was made of other texts than those of the nodes, so that it cannot be restricted to a "
                 "scope; give it a class of its own that implements restricted()."
@@ -242,9 +242,9 @@ def _lengths(occurrences: tuple[np.ndarray, ...], vocabulary: Mapping[str, int],
 
     Single characters, and numbers that are also there by their parts, do not count: lists, tables and code are full of them.
     """
-    counts = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
+    counted = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
     terms, owners, times = occurrences
-    return np.bincount(owners, times * counts[terms], size).astype(np.int32)
+    return np.bincount(owners, times * counted[terms], size).astype(np.int32)
 
 
 def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:
