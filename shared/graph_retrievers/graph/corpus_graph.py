@@ -25,8 +25,8 @@ from graph_retrievers.graph.runs import slices
 __all__ = ["CorpusGraph", "Edge", "Node"]
 
 T = TypeVar("T")
-# In single precision, sums of larger weights overflow and shares of smaller ones vanish.
-# The most is 1e30 as float32 keeps it, so that a weight that is read back is one too.
+# In single precision, sums of larger weights overflow and shares of smaller ones vanish. The
+# largest weight is 1e30 as float32 keeps it, so that a weight that is read back from single precision is valid, too.
 LIGHTEST, HEAVIEST = 1e-30, 1.0000000150474662e30
 
 

@@ -103,12 +103,12 @@ def build(
     elif bm25 is not False:
         signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **bm25_options)
     if edge_signals:
-        # Without edges too, so that a change that adds some knows that they are to have signals.
+        # Without edges too, so that edges that a change adds have signals.
         contents = graph.edge_contents()
         signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **bm25_options)
         if model is not None:
             if not contents and vectors is None:
-                # Which tells their width.
+                # An index without edges has no vector of one: that of a node shows the width.
                 vectors = embed(graph.contents()[:1])
             edge_vectors = embed(contents) if contents else vectors[:0]
             signals["edge_dense"] = DenseIndex(edge_vectors, device=graph.device, covers="edges", metric=metric or "dot")

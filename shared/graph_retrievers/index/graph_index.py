@@ -462,10 +462,10 @@ class GraphIndex(Corpus):
     def _description(self) -> GraphDescription:
         model, tokens, label = described_model(self.embedding)
         recall = getattr(self.signals.get("dense"), "recall", None)
-        words = self.signals.get("bm25")
-        # Whether a model reads the texts is to be told without BM25 too.
-        codes = main_languages(self.graph.contents()) if words is None and model is not None else ""
-        language = getattr(words, "language", codes), getattr(words, "stem", "")
+        bm25 = self.signals.get("bm25")
+        # The description compares the languages of texts and model, also without BM25.
+        codes = main_languages(self.graph.contents()) if bm25 is None and model is not None else ""
+        language = getattr(bm25, "language", codes), getattr(bm25, "stem", "")
         return describe(self.graph, tokens, tuple(self.signals), label, self._spec_names(), recall, language, model)
 
     def _spec_names(self) -> list[str]:

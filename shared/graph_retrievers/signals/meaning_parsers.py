@@ -27,7 +27,7 @@ def penman_graph(text: str) -> MeaningGraph:
     if not isinstance(text, str):
         raise InvalidArgumentError(f"An AMR in PENMAN notation is a string, got {shown(text)}.")
     try:
-        # The model tells roles that are turned round from those that are called so, such as :consist-of.
+        # The AMR model distinguishes inverse roles from roles whose names also end in "-of", such as :consist-of.
         graph = penman.decode(text, model=penman.models.amr.model)
     except (penman.exceptions.PenmanError, RecursionError) as error:
         raise InvalidArgumentError(f"{shown(text)} is not an AMR in PENMAN notation: {error}") from error

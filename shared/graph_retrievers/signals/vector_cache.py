@@ -56,8 +56,8 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
         Whether vectors are kept on disk as they come, and found there again: in the user's cache folder (True), in another folder,
         or not (False). By default (None) those of a hosted model (:func:`~graph_retrievers.signals.embedding.hosted`) are kept if
         they need more than one request, unless its setting ``cache`` says otherwise. Those of a function without a name, and of a
-        model that gives different texts the same vector, are then not kept, because another model cannot be told from it. The place
-        is logged.
+        model that gives different texts the same vector, are then not kept, because another model may be taken for it. The place is
+        logged.
     show_progress : bool, default False
 
     Raises

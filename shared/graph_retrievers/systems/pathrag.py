@@ -145,8 +145,8 @@ class FlowPruning(Operator):
             question.notes.append(_NOTE)
         start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
         s, t = seeds[start], seeds[end]
-        may = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
-        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & may[end])
+        enterable = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
+        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & enterable[end])
         nodes = np.stack([s, b, np.where(b == c, t, c), np.where(b == c, -1, t)], 1)
 
         place[middle], place[seeds] = -1, np.arange(len(seeds))

@@ -61,8 +61,8 @@ class _Pool:
 
     def unfinished(self, places: np.ndarray) -> np.ndarray:
         """Return those of some places, shape [n], whose questions have nodes left to select."""
-        groups, goes = self.question.owners(self.nodes[places]), self.remaining > 0
-        return places[goes[np.zeros(len(places), np.int64) if groups is None else groups]]
+        groups, unfinished = self.question.owners(self.nodes[places]), self.remaining > 0
+        return places[unfinished[np.zeros(len(places), np.int64) if groups is None else groups]]
 
     def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
         """Add nodes that were reached from places; return their own places."""
@@ -323,15 +323,15 @@ class MMRTraversal(_Traversal):
             if scores.max() < self.min_mmr_score - _EQUAL:
                 break
             # The best; of equal ones that of the lowest row.
-            level = np.flatnonzero(scores >= scores.max() - _EQUAL)
-            now = level[np.argmin(pool.nodes[level])][None]
+            highest = np.flatnonzero(scores >= scores.max() - _EQUAL)
+            now = highest[np.argmin(pool.nodes[highest])][None]
             pool.visit(now, scores[now])
             waits[now] = False
             redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
             new, near = yield from self._neighbors(pool, now)
             new_vectors = yield Vectors(pool.nodes[new])
-            like = new_vectors @ vectors[pool.visited].T
-            redundancy = np.append(redundancy, like.max(1))
+            new_cosines = new_vectors @ vectors[pool.visited].T
+            redundancy = np.append(redundancy, new_cosines.max(1))
             cosines, vectors = np.append(cosines, near), np.append(vectors, new_vectors, 0)
             waits = np.append(waits, np.ones(len(new), bool))
         return pool.result(self.name)

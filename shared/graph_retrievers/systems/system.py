@@ -62,7 +62,7 @@ class System(ABC):
     name: ClassVar[str]
     """Short name, as on the command line."""
     default_k: ClassVar[int] = DEFAULT_K
-    """Number of nodes that a retriever returns unless it is told otherwise."""
+    """Number of nodes that a retriever returns unless `k` is given."""
     reads_edge_signals: ClassVar[bool] = False
     """Whether the system reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds."""
     finds_less_over: ClassVar[Literal["", "passages", "passages without names"]] = ""

@@ -44,11 +44,11 @@ class ContextBeam(RelationBeam):
 
     1. Of three or more entities, the language model keeps those at which the way to the answer starts (topic prune). Their texts
        are scored by the relevance model.
-    2. The language model reads the best texts so far, each behind the edge that led to it, and says whether they suffice;
+    2. The language model reads the best texts so far, each after the edge that led to it, and says whether they suffice;
        otherwise it writes a clue, which goes with the question from then on.
     3. The best relations of each entity are kept, as in :class:`~graph_retrievers.systems.think_on_graph.RelationBeam` (relation
        prune).
-    4. The texts of all entities to which these lead are scored by the relevance model, each behind the edge that led there. With
+    4. The texts of all entities to which these lead are scored by the relevance model, each after the edge that led there. With
        :math:`s_1 \ge s_2 \ge \dots` the scores of the best `texts` texts of all entities, an entity e scores
 
     .. math:: S_e = \sum_{k : \text{text } k \text{ is of } e} s_k \, e^{-\alpha k}
@@ -178,10 +178,10 @@ class ContextBeam(RelationBeam):
         texts, contents, owner = yield from self._texts(question, entities, ways, clue)
         weights = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
         entities.scores = np.bincount(owner, weights * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
-        best_ones = best(entities.scores, self.width, entities.nodes)
-        best_ones = best_ones[entities.scores[best_ones] > 0]
-        places = np.flatnonzero(np.isin(owner, best_ones))
-        return entities.taken(best_ones), texts.taken(places), [contents[place] for place in places]
+        best_places = best(entities.scores, self.width, entities.nodes)
+        best_places = best_places[entities.scores[best_places] > 0]
+        places = np.flatnonzero(np.isin(owner, best_places))
+        return entities.taken(best_places), texts.taken(places), [contents[place] for place in places]
 
     def _texts(
         self, question: Question, entities: Candidates, ways: Sequence[str], clue: str

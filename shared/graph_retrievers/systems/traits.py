@@ -183,7 +183,7 @@ def names_mentioned(graph: GraphFacts) -> float:
     def read(graph: CorpusGraph) -> float:
         rows = _sample(range(len(graph)))
         titles, texts = [graph.titles[row] for row in rows], [graph.texts[row] for row in rows]
-        return mentions(rows, titles, texts, lambda read: name_table(graph, fold=True))
+        return mentions(rows, titles, texts, lambda _: name_table(graph, fold=True))
 
     return graph.fact("names in the texts", read)
 
@@ -196,14 +196,14 @@ def mentions(rows: Sequence[int], titles: Sequence[str], texts: Sequence[str], t
     """
     # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
     folded = 20 * sum(text not in (text.lower(), text.upper()) for text in texts) < len(texts)
-    loud = 2 * sum(title.isupper() for title in titles) > len(titles)
+    capital_titles = 2 * sum(title.isupper() for title in titles) > len(titles)
     texts = [text.lower() for text in texts] if folded else list(texts)
     names, opening = table(texts), map(opening_name, titles, texts)
 
     def proper(name: str) -> bool:
         words = name.split()
         several = len(words) > 1 and all(word[0].isalpha() for word in words)
-        return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
+        return is_proper_name(name) or (several and (folded or (capital_titles and name.isupper())))
 
     # With capitals: of two characters, as in Chinese, a name may be any word.
     def other_names(row: int, text: str) -> set[str]:
@@ -343,12 +343,12 @@ def without_names(index: Corpus) -> Corpus:
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """
-    names = name_types(index.facts)
-    if not names:
+    types = list(name_types(index.facts))
+    if not types:
         return index
     if not isinstance(index.facts, CorpusGraph):
-        raise WholeGraphError(f"the part of the graph without nodes of the types {list(names)}, of which nothing is told")
-    return index.within({"$type": {"$nin": list(names)}})
+        raise WholeGraphError(f"facts of the graph without its nodes of the types {types}, which a database does not keep")
+    return index.within({"$type": {"$nin": types}})
 
 
 def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
@@ -362,8 +362,8 @@ def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
     if not comparable or not holds_passages(index.facts):
         return False
     # Edges within documents, such as those of their structure, do not lead to nodes that names refer to.
-    led = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED
-    return not (unless_names_lead and led)
+    leading = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED
+    return not (unless_names_lead and leading)
 
 
 def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:

@@ -72,9 +72,9 @@ def fit_document_graph(
     if steps is not None:
         options = {**options, **_by_steps(steps, evaluate_every, options)}
     measures = ["mrr", f"mhits@{k}"]
-    learnt = _prepared(index, train, reranker, first, show_progress)
+    train_examples = _prepared(index, train, reranker, first, show_progress)
     dev_examples = _prepared(index, dev, reranker, first, show_progress)
-    useful = [example for example in learnt if bool(example[1].any())]
+    useful = [example for example in train_examples if bool(example[1].any())]
     if not useful:
         raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
     if not dev_examples:

@@ -51,9 +51,8 @@ class TrajectoryScorer(nn.Module):
 
     with SF the structural fingerprint as a text vector of `structure_width` numbers, TF the textual fingerprint and TI the
     traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. `seed` is that of the weights
-    before training. As published, the last two
-    layers have no activation between them and the first of them has one output, so the head is a single affine map (the paper
-    says "two fully connected layers"). Parameter names are those of the published weights.
+    before training. As published, the last two layers have no activation between them and the first of them has one output, so the
+    head is a single affine map (the paper says "two fully connected layers"). Parameter names are those of the published weights.
     """
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256, seed: int = 0) -> None:

@@ -180,7 +180,7 @@ class TrainedPlanner:
                 parts = [examples[i][torch.rand(len(examples[i]), generator=random) >= dropout] for i in rows.tolist()]
                 yield [features.tolist() for features in parts], targets[rows]
 
-        def right() -> float:
+        def share_of_equal_plans() -> float:
             plans = planner.plan([text for text, _ in dev_pairs], graph)
             return sum(same_plan(plan, gold_plan) for plan, (_, gold_plan) in zip(plans, dev_pairs, strict=True)) / max(
                 len(dev_pairs), 1
@@ -190,7 +190,7 @@ class TrainedPlanner:
             return nn.functional.cross_entropy(planner._logits(batch[0]), batch[1])
 
         options = {"epochs": 40, "patience": 6, "learning_rate": 0.005, "description": "fit planner", **options}
-        history = fit(planner.model, batches, loss, right, seed=seed, **options)
+        history = fit(planner.model, batches, loss, share_of_equal_plans, seed=seed, **options)
         return planner, PlannerHistory(**vars(history), classes=len(skeletons), left_out=len(pairs) - len(usable))
 
     def save(self, folder: str | Path) -> None:

@@ -30,7 +30,7 @@ _PROMPT = (
     "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
     "does not mention.\n\nQuestion: "
 )
-# A model may name thousands: so many are told in a note, and searched.
+# A model may name thousands of entities: a note lists so many, and so many are searched.
 _MOST_NAMES, _MOST_SEARCHED = 10, 100
 
 
@@ -72,7 +72,7 @@ def named_entities(
 
 
 def names_text(names: Sequence[str]) -> str:
-    """Return names as notes tell them: the first ten, each cut to 80 characters, and how many more there are.
+    """Return names as in notes: the first ten, each cut to 80 characters, and how many more there are.
 
     >>> names_text(["Ada", "Lyon"]), names_text(["Ada"] * 12)[-20:]
     ("'Ada', 'Lyon'", "'Ada', 'Ada', 2 more")
@@ -156,10 +156,10 @@ class EntityLinking(Operator):
     Notes
     -----
     If the language model fails, entities are looked for as without one, and a note says so. If it names no node, and there is no
-    embedding model for the names, the vector of the question finds nodes. A node's name is its title, or its id
-    if the title is empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score.
-    Seeds found by vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not
-    searched, and a note says so.
+    embedding model for the names, the vector of the question finds nodes. A node's name is its title, or its id if the title is
+    empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score. Seeds found by
+    vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not searched, and a
+    note says so.
 
     Examples
     --------

@@ -22,6 +22,9 @@ from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
 
 __all__ = ["TripleSearch"]
 
+# Triples that the network reads at a time.
+_TRIPLES = 1 << 15
+
 
 class TripleSearch(SubgraphSearch):
     r"""The ends of the triples around the nodes found before that a network scores highest.
@@ -100,10 +103,6 @@ def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.nd
     ends, end_scores = around.nodes[around.ends[places]].ravel(), np.repeat(scores[places], 2)
     by = distinct(end_scores, ends)
     return ends[by], end_scores[by]
-
-
-# Triples that the network reads at a time.
-_TRIPLES = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
