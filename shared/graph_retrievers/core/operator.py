@@ -228,7 +228,7 @@ def one_by_one(
     """Return what a search for one question finds for each of several, which run side by side."""
     parts = candidates.apart(questions.count, questions.nodes)
     singles = [
-        question.hearing(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
+        question.with_notes(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
     ]
     alone = [search(question, part) for question, part in zip(singles, parts, strict=True)]
     lists = yield Parallel(alone, [question.place for question in questions.members])

@@ -82,7 +82,7 @@ def keep_blank(graph: CorpusGraph, part: CorpusGraph, rows: Tensor) -> None:
     part.cache.get(_KEY, lambda: mask if mask is not None and bool(mask.any()) else None)
 
 
-def tell_blank(graph: CorpusGraph) -> None:
+def warn_of_blank(graph: CorpusGraph) -> None:
     """Warn of the nodes that have nothing to read."""
     blank = blank_nodes(graph)
     if blank is None:

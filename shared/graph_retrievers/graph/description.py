@@ -235,7 +235,7 @@ def token_counts(texts: Sequence[str], model: Any) -> np.ndarray:
     return np.round(estimates * (total / max(1, estimates[list(rows)].sum()))).astype(int)
 
 
-def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
+def warn_of_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none.
 
     A single node, such as the first chunk of an index that grows, is not a reason for a warning.
@@ -246,7 +246,7 @@ def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
 
 
 def keep_warning(before: CorpusGraph, after: CorpusGraph) -> None:
-    """Let :func:`tell_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
+    """Let :func:`warn_of_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
     if _WARNING in before.cache:
         after.cache.get(_WARNING, lambda: None)
 

@@ -135,7 +135,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
             test = _compile(flat, count(1))
             _check_dates(graph, flat)
             if len(graph):
-                _tell_impossible(graph, flat)
+                _warn_of_impossible(graph, flat)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
             raise
@@ -292,7 +292,7 @@ def _check_mask(mask: Tensor, nodes: int) -> None:
         )
 
 
-def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+def _warn_of_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Log a warning, once for each graph and field, for a part of a condition that no node can satisfy."""
     kinds_of = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so their number is not bounded.

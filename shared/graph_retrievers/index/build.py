@@ -12,7 +12,7 @@ from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.graph.blank import tell_blank
+from graph_retrievers.graph.blank import warn_of_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
 from graph_retrievers.index.parts import Built, check_not_empty
@@ -61,7 +61,7 @@ def build(
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
-    tell_blank(graph)
+    warn_of_blank(graph)
     # A wrong one is refused before texts are embedded.
     bm25_options = word_options(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)
@@ -94,7 +94,7 @@ def build(
         kinds: dict[str, Any] = {"backend": dense_backend, "precision": dense_precision, "metric": metric or "dot"}
         signals["dense"] = dense = DenseIndex(vectors, device=graph.device, **kinds)
         if metric is None:
-            _tell_lengths(dense.norms)
+            _warn_of_lengths(dense.norms)
     if bm25 is True and vectors is None:
         # Vectors know the forms of words; without them, stems are all there is.
         bm25_options = {"stem": True}
@@ -135,7 +135,7 @@ def _given_vectors(graph: CorpusGraph, documents: Sequence[Any], embed: Callable
     return document_vectors(documents, None if embed is None else lambda places: embed([graph.content(row) for row in places]))
 
 
-def _tell_lengths(lengths: Tensor) -> None:
+def _warn_of_lengths(lengths: Tensor) -> None:
     """Warn of vectors that are not of unit length; those of half precision differ from it by less than a hundredth."""
     lengths = lengths[lengths > 0]
     if lengths.numel() and bool(((lengths - 1).abs() > 0.01).any()):

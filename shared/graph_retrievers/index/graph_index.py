@@ -26,7 +26,7 @@ from graph_retrievers.errors import (
     shown,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
-from graph_retrievers.graph.description import describe, keep_warning, tell_no_edges
+from graph_retrievers.graph.description import describe, keep_warning, warn_of_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.languages import main_languages
 from graph_retrievers.graph.names import name_types
@@ -43,7 +43,7 @@ from graph_retrievers.index.settings import (
     saved_embedding,
     saved_signals,
     saved_sources,
-    tell_other_model,
+    warn_of_other_model,
 )
 from graph_retrievers.index.storage import read_saved, write_index
 from graph_retrievers.signals.bi_encoder import BiEncoder
@@ -326,7 +326,7 @@ class GraphIndex(Corpus):
         if not index.graph.has_edges:
             # If none are requested, a retriever that needs some reports it.
             if explicit:
-                tell_no_edges(index.graph, index._spec_names())
+                warn_of_no_edges(index.graph, index._spec_names())
         elif advice := index._description().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
@@ -420,7 +420,7 @@ class GraphIndex(Corpus):
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
         if "dense" in all_signals.keys() - (signals or {}).keys():
-            tell_other_model(folder, made_by, index.embedding)
+            warn_of_other_model(folder, made_by, index.embedding)
         return index
 
     def digest(self) -> str:

@@ -89,7 +89,7 @@ def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool
     return model["name"], model.get("by_name") is True
 
 
-def tell_other_model(where: Any, made_by: str, embedding: Embedding | None) -> None:
+def warn_of_other_model(where: Any, made_by: str, embedding: Embedding | None) -> None:
     """Warn if questions are embedded by another model than that, by name, which made the vectors of an index."""
     name = model_name(embedding)
     # The name of the same model may begin with its folder or its owner.

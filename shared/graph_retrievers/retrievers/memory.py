@@ -18,13 +18,13 @@ from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.recording import RECORD
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.graph.description import tell_no_edges
+from graph_retrievers.graph.description import warn_of_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
-from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
+from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance
 from graph_retrievers.search.batch import compared_vectors
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.per_source import per_source
@@ -51,14 +51,14 @@ class MemoryRetriever(Retriever):
         """Prepare the operators on an index that is prepared, and warn of what the index lacks."""
         index = self.index
         if default:
-            tell_unused_relevance(self)
+            warn_of_unused_relevance(self)
         if index.prepared:
             for part in self.operator.parts():
                 part.prepare(index)
         if self._composition.lacks_edges:
-            tell_no_edges(index.graph)
+            warn_of_no_edges(index.graph)
         elif self.system is not None and self.system.finds_less(index):
-            self._once("finds less", self._tell_search_finds_more)
+            self._once("finds less", self._warn_that_search_finds_more)
 
     def _once(self, what: str, tell: Callable[[], None]) -> None:
         """Tell users something about this system on this graph, once, however often a retriever is made."""
@@ -68,7 +68,7 @@ class MemoryRetriever(Retriever):
         """Return whether a node has a metadata field."""
         return any(field in metadata for metadata in self.index.graph.metadata)
 
-    def _tell_search_finds_more(self) -> None:
+    def _warn_that_search_finds_more(self) -> None:
         kind = type(self.system).__name__
         _logger.warning(
             "%s alone is known to find less than hybrid search on passages like these; Fused(%s(), Hybrid()) or WalkFusion() finds "

@@ -210,7 +210,7 @@ class Retries:
             "retry": retry_if_exception(is_transient),
             "wait": self._pause,
             "stop": stop_after_attempt(self._most + 1) | longest | stop_when_event_set(self._stopped),
-            "before_sleep": self._tell,
+            "before_sleep": self._log_repetition,
             "reraise": True,
         }
 
@@ -221,7 +221,7 @@ class Retries:
     def _sleep(self, seconds: float) -> None:
         self._stopped.wait(seconds)
 
-    def _tell(self, state: Any) -> None:
+    def _log_repetition(self, state: Any) -> None:
         with self._lock:
             self.count += 1
             warns = time.monotonic() - self._last_warning >= _QUIET

@@ -20,7 +20,7 @@ from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarit
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, numbered, option_scores, record, tell_failure
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, note_failure, numbered, option_scores, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -141,7 +141,7 @@ class RelationBeam(Operator):
         except LanguageModelError as error:
             scored = question.reads_texts or question.has_vectors
             instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
-            tell_failure(self.name, question, error, instead)
+            note_failure(self.name, question, error, instead)
             alone = copy(self)
             alone.language_model = None
             return (yield from alone._walk(question, candidates)) if scored else candidates
