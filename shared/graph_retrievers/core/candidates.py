@@ -214,7 +214,7 @@ class Candidates:
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
     """Return several candidates one after another, with repeated nodes and the operators of all."""
-    operators = _operators(parts)
+    operators = tuple(dict.fromkeys(name for part in parts for name in part.operators))
     length = max(part.trails.shape[1] for part in parts)
     relations = None
     if any(part.relations is not None for part in parts):
@@ -246,11 +246,6 @@ def _column_parts(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
         if column is not None:
             table[(slice(None), *map(slice, column.shape[1:]))] = column
     return tables
-
-
-def _operators(parts: Sequence[Candidates]) -> tuple[str, ...]:
-    """Return the operators of all, each once."""
-    return tuple(dict.fromkeys(name for part in parts for name in part.operators))
 
 
 def _numbered(part: Candidates, operators: tuple[str, ...]) -> np.ndarray:

@@ -82,7 +82,7 @@ def to_hits(
     paths = _Paths(graph, mask)
     maker = _HitMaker(paths, plain, reason, similarities or Lazy(dict))
     relations = None if all(part.relations is None for part in lists) else [part.steps() for part in lists]
-    trails = paths.steps([part.trails for part in lists], relations, lambda b, n: _operator(lists[b], n), "trail")
+    trails = paths.steps([part.trails for part in lists], relations, lambda b, n: lists[b].operators[lists[b].origins[n]], "trail")
     chains = [None if part.chains is None else paths.visible_chains(part.chains) for part in lists]
     chain_steps: Sequence[_Steps | None] = [None] * len(lists)
     if any(chains):
@@ -95,11 +95,6 @@ def to_hits(
         hits = partial(maker.hits, b, part, trails[b], chain_steps[b])
         results.append(Hits.later(hits, notes[b] if notes else (), paths.mentions, trace))
     return results
-
-
-def _operator(candidates: Candidates, place: int) -> str:
-    """Return the operator that found the candidate at a place."""
-    return candidates.operators[candidates.origins[place]]
 
 
 def result_rows(candidates: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -318,8 +318,8 @@ def _dumps(value: Any) -> str:
 
 
 def _manifest_text(body: Mapping[str, Any]) -> str:
-    plain = json.dumps(body, sort_keys=True)
-    return json.dumps({**body, "checksum": hashlib.sha256(plain.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
+    text = json.dumps(body, sort_keys=True)
+    return json.dumps({**body, "checksum": hashlib.sha256(text.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
 
 
 def _check_plain(value: Any, where: str) -> None:

@@ -241,7 +241,7 @@ class VectorCache:
 
     def _embed(self, texts: dict[bytes, str], table: dict[bytes, Tensor], show_progress: bool) -> None:
         """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
-        new, size, count = list(texts), len(table), len(table) + len(texts)
+        new, size, total = list(texts), len(table), len(table) + len(texts)
         try:
             if self._error is not None:
                 error, self._error = self._error, None
@@ -252,7 +252,7 @@ class VectorCache:
                 size += self._store(keys, vectors)
                 table |= zip(keys, vectors, strict=True)
         except BaseException as error:
-            message = f"{size:,} of {count:,} texts are embedded and kept in {self.path}; the same call goes on there."
+            message = f"{size:,} of {total:,} texts are embedded and kept in {self.path}; the same call goes on there."
             if isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 error.add_note(message)
                 logger.warning("%s", message)

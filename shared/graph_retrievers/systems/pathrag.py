@@ -196,10 +196,10 @@ class FlowPruning(Operator):
         return places
 
 
-def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
-    """Return the first of `order` whose costs add up to `most`, and whether others remain."""
-    head = order[np.cumsum(costs[order]) <= most]
-    return head, len(head) < len(order)
+def _first(places: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
+    """Return the first of some places whose costs add up to at most `most`, and whether others remain."""
+    head = places[np.cumsum(costs[places]) <= most]
+    return head, len(head) < len(places)
 
 
 def _pairs(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:

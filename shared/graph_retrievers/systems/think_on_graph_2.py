@@ -149,7 +149,7 @@ class ContextBeam(RelationBeam):
             return candidates
         (names,) = yield from names_of([candidates.nodes])
         answer = yield from ask_model(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
-        places = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(candidates)})
+        places = sorted({chosen - 1 for chosen in (answer["numbers"] if answer else ()) if 1 <= chosen <= len(candidates)})
         return candidates.taken(np.array(places)) if places else candidates
 
     def _judged(self, question: Question, contents: Sequence[str], clue: str) -> Algorithm[str | None]:
