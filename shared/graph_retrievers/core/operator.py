@@ -227,11 +227,11 @@ def one_by_one(
 ) -> Algorithm[Candidates]:
     """Return what a search for one question finds for each of several, which run side by side."""
     parts = candidates.apart(questions.count, questions.nodes)
-    singles = [
+    members = [
         question.with_notes(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
     ]
-    alone = [search(question, part) for question, part in zip(singles, parts, strict=True)]
-    lists = yield Parallel(alone, [question.place for question in questions.members])
+    searches = [search(question, part) for question, part in zip(members, parts, strict=True)]
+    lists = yield Parallel(searches, [question.place for question in questions.members])
     return Candidates.of_each(lists, questions.nodes)
 
 

@@ -537,8 +537,8 @@ class CorpusGraph:
             count = len(self.relation_names)
             order, ordered_keys = self.cache.get("incidence by relation", self._by_relation)
             key = pair_keys * count + relation
-            spot = torch.searchsorted(ordered_keys, key).clamp(max=size - 1)
-            place = torch.where((ordered_keys[spot] == key) & (relation >= 0), order[spot], place)
+            entry = torch.searchsorted(ordered_keys, key).clamp(max=size - 1)
+            place = torch.where((ordered_keys[entry] == key) & (relation >= 0), order[entry], place)
         return torch.where(mask, view.rows[place], -1), view.forward[place] | ~mask
 
     def _by_relation(self) -> tuple[Tensor, Tensor]:

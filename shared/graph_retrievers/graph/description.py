@@ -264,10 +264,11 @@ def _components(graph: CorpusGraph) -> Tensor:
     parent = torch.arange(len(graph), device=graph.device)
     source, target = torch.cat([graph.sources, graph.targets]).long(), torch.cat([graph.targets, graph.sources]).long()
     while True:
-        grand = parent[parent]
+        grandparent = parent[parent]
         # The parent of a node, and the node itself, take the lowest grandparent of the neighbours.
-        update = parent.scatter_reduce(0, parent[source], grand[target], "amin").scatter_reduce(0, source, grand[target], "amin")
-        update = torch.minimum(update, grand)
+        update = parent.scatter_reduce(0, parent[source], grandparent[target], "amin")
+        update = update.scatter_reduce(0, source, grandparent[target], "amin")
+        update = torch.minimum(update, grandparent)
         if torch.equal(update, parent):
             return parent
         parent = update

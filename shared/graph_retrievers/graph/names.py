@@ -98,8 +98,8 @@ def is_proper_name(name: str) -> bool:
     [True, True, False, False, True]
     """
     words = [word for word in name.split() if word[0].isalnum() and word not in _PARTICLES]
-    begun = all(_capital(word) or word[0].isdigit() or _caseless(word) for word in words)
-    return begun and any(_caseless(word) or (_capital(word) and word[1:].islower()) for word in words)
+    capitalized = all(_capital(word) or word[0].isdigit() or _caseless(word) for word in words)
+    return capitalized and any(_caseless(word) or (_capital(word) and word[1:].islower()) for word in words)
 
 
 def opening_name(title: str, text: str) -> str:

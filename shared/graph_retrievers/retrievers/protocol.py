@@ -351,8 +351,8 @@ class BaseRetriever(ABC):
             if name not in self.inputs:
                 inputs = ", ".join(self.inputs) or "none"
                 other = suggestion(name, ("k", "vectors", *_FILTERS, *self.inputs))
-                always = ", ".join(("k", "vectors", *_FILTERS))
-                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {inputs}.{other}")
+                common = ", ".join(("k", "vectors", *_FILTERS))
+                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {common} it reads: {inputs}.{other}")
 
 
 class AsyncRetriever(BaseRetriever):

@@ -297,5 +297,5 @@ def pair_tensors(batch: np.ndarray, rows: np.ndarray, device: torch.device) -> t
     """Return the questions and rows of pairs, each of shape [n], as tensors on a device, to which they are sent together."""
     if device.type == "cpu":
         return torch.from_numpy(batch), torch.from_numpy(rows)
-    left, right = torch.from_numpy(np.stack([batch, rows])).to(device)
-    return left, right
+    questions, nodes = torch.from_numpy(np.stack([batch, rows])).to(device)
+    return questions, nodes

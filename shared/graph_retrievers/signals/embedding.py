@@ -269,8 +269,8 @@ def _table(vectors: list[Any], distinct: list[str], texts: Sequence[str], width:
     for vector in vectors:
         if isinstance(vector, Exception):
             raise vector
-        if len(vector) != (wide := len(vectors[0]) if width is None else width):
-            check_vectors(vector.unsqueeze(0), 1, wide, name)
+        if len(vector) != (expected := len(vectors[0]) if width is None else width):
+            check_vectors(vector.unsqueeze(0), 1, expected, name)
     if not vectors:
         return torch.empty((0, width or 0))
     if len(distinct) < len(texts):

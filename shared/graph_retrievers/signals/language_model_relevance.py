@@ -218,18 +218,18 @@ class LanguageModelRelevance(RelevanceModel):
         ids: dict[str, int] = {}
         for number, passage in enumerate(passages, 1):
             ids.setdefault(passage, number)
-        lines, beside = [], list[str]()
+        lines, parents = [], list[str]()
         for number, (passage, text) in enumerate(zip(passages, texts, strict=True), 1):
             line: dict[str, Any] = {"id": number, "text": passage}
             if isinstance(text, PathText):
                 parent = self._cut(text.parent)
                 if parent not in ids:
-                    ids[parent] = len(passages) + len(beside) + 1
-                    beside.append(_line({"id": ids[parent], "text": parent}))
+                    ids[parent] = len(passages) + len(parents) + 1
+                    parents.append(_line({"id": ids[parent], "text": parent}))
                 line |= {"from": ids[parent], "by": _shortened(text.way, _LONGEST_WAY)}
             lines.append(_line(line))
         parts = [_TASK, f"Question: {_line(_shortened(query, _LONGEST_QUESTION))}", "\n".join([_GRADED, *lines])]
-        return "\n\n".join([*parts, "\n".join([_CONTEXT, *beside])] if beside else parts)
+        return "\n\n".join([*parts, "\n".join([_CONTEXT, *parents])] if parents else parts)
 
     def _cut(self, text: str) -> str:
         return _shortened(text, self.characters)

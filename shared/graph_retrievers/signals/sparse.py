@@ -43,9 +43,9 @@ class Entries(NamedTuple):
 def without_repeats(old_rows: np.ndarray) -> np.ndarray:
     """Return `old_rows` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
     _, first = np.unique(old_rows, return_index=True)
-    once = np.full(len(old_rows), -1, np.int64)
-    once[first] = old_rows[first]
-    return once
+    distinct = np.full(len(old_rows), -1, np.int64)
+    distinct[first] = old_rows[first]
+    return distinct
 
 
 def updated_entries(entries: Entries, old_rows: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
@@ -381,13 +381,13 @@ class SparseIndex(TermSignal):
 
     def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
-        once = without_repeats(old_rows.cpu().numpy())
-        new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
+        distinct = without_repeats(old_rows.cpu().numpy())
+        new = [contents[row] for row in np.flatnonzero(distinct < 0).tolist()]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
         signal = copy(self)
         weights = _encoded(self.encoder, new, False) if self.encoder is not None else []
-        signal._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, weights, self.device)
+        signal._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), distinct, weights, self.device)
         return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> SparseIndex:

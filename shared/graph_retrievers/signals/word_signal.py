@@ -157,15 +157,15 @@ class WordSignal(TermSignal):
         All scores are computed again from the counts of the words, because the weight of a word depends on the whole corpus.
         """
         signal = copy(self)
-        once = without_repeats(old_rows.cpu().numpy())
-        new = np.flatnonzero(once < 0)
+        distinct = without_repeats(old_rows.cpu().numpy())
+        new = np.flatnonzero(distinct < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
         vocabulary = dict(self.vocabulary)
         occurrences = _occurrences(words, new.tolist(), vocabulary)
-        lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
-        lengths[new] = _lengths(occurrences, vocabulary, len(once))[new]
+        lengths = self._lengths[distinct] if len(self) else np.zeros(len(distinct), np.int32)
+        lengths[new] = _lengths(occurrences, vocabulary, len(distinct))[new]
         old_entries = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
-        entries = updated_entries(old_entries, once, occurrences, len(vocabulary))
+        entries = updated_entries(old_entries, distinct, occurrences, len(vocabulary))
         mask = np.diff(entries.indptr) > 0
         if mask.sum() * _STALE < len(mask):
             # Many words that no text has any more; a few cost less where they are than new numbers for all others.

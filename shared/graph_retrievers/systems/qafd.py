@@ -130,17 +130,17 @@ class FlowDiffusion(Operator):
         yield from state.add(np.sort(candidates.nodes), np.full(len(candidates), -1))
         state.nodes["mass"] = self.mass * state.nodes["capacity"]
         for _ in range(self.rounds):
-            over = state.nodes["mass"] > state.nodes["capacity"] + _EPSILON
-            new = np.flatnonzero(over & ~state.nodes["read"])
+            overfull = state.nodes["mass"] > state.nodes["capacity"] + _EPSILON
+            new = np.flatnonzero(overfull & ~state.nodes["read"])
             if len(new):
                 yield from state.read(new, self.query_weight)
             nodes, edges = state.nodes, state.edges
             # A node whose neighbours may not be visited keeps its mass.
-            over = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
-            if not over.any():
+            overfull = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
+            if not overfull.any():
                 break
             # Algorithm 2, lines 6 to 14, for all nodes that hold too much.
-            growth = np.divide(nodes["mass"] - nodes["capacity"], nodes["weight"], np.zeros(len(nodes)), where=over)
+            growth = np.divide(nodes["mass"] - nodes["capacity"], nodes["weight"], np.zeros(len(nodes)), where=overfull)
             nodes["score"] += growth
             sent = growth[edges["one"]] * edges["weight"]
             nodes["mass"] += np.bincount(edges["other"], sent, len(nodes)) - growth * nodes["weight"]

@@ -246,9 +246,9 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
             "module is imported; commands import it for MODULE:NAME."
         )
     kind = SYSTEMS[name]
-    strange = [key for key in settings if not isinstance(key, str)]
-    if strange:
-        raise InvalidArgumentError(f"The mapping of a system has the key {shown(strange[0])}; expected names of parameters.")
+    other_keys = [key for key in settings if not isinstance(key, str)]
+    if other_keys:
+        raise InvalidArgumentError(f"The mapping of a system has the key {shown(other_keys[0])}; expected names of parameters.")
     check_keywords(kind.__name__, settings, sorted(each.name for each in fields(kind)))
     missing = [each.name for each in fields(kind) if _is_needed(each) and each.name not in settings]
     if missing:

@@ -112,11 +112,11 @@ class TrainedPlanner:
         logits = self._logits([question.features(span, self.buckets) for span in spans])
         # A NaN is not below the threshold.
         check_scores(logits, "The planner of MoR")
-        chances = torch.softmax(logits, 1)[:, :-1].clone()
+        probabilities = torch.softmax(logits, 1)[:, :-1].clone()
         for row, span in enumerate(spans):
             if kinds := question.types(span):
-                chances[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
-        values, classes = chances.max(1)
+                probabilities[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
+        values, classes = probabilities.max(1)
         best = max(range(len(spans)), key=lambda i: (float(values[i]), spans[i][1] - spans[i][0], -spans[i][0]))
         if float(values[best]) < self.threshold or float(values[best]) == 0.0:
             return InvalidPlanError(f"The planner is not sure of any plan (the best has probability {float(values[best]):.2f}).")

@@ -197,8 +197,8 @@ class _Beam:
             # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
             start, end = paths[:, 0], paths[:, -1]
             paths = paths[~self.is_seed[end] | (end > start) | ~self.walkable[start]]
-        wider = np.pad(paths, ((0, 0), (0, self.length + 1 - paths.shape[1])), constant_values=-1)
-        chains, means = np.concatenate([self.chains, wider]), np.append(self.means, self.activations[paths].mean(1))
+        table = np.pad(paths, ((0, 0), (0, self.length + 1 - paths.shape[1])), constant_values=-1)
+        chains, means = np.concatenate([self.chains, table]), np.append(self.means, self.activations[paths].mean(1))
         # Of equal means the shorter chain first: only those of all nodes are found before shorter ones.
         shorter = np.argsort(chains[:, -1] >= 0, kind="stable")
         by = shorter[order(means[shorter])][: self.limit]
