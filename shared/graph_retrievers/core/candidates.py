@@ -377,7 +377,7 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
     if groups is not None:
         places = _large(scores, k, groups)
         if nodes is None:
-            # Of equal scores one after another, no more than the first k are among the best.
+            # At most the first k of equal scores that follow one another are among the best.
             values, owners = scores[places], groups[places]
             begins = np.concatenate([[True], (values[1:] != values[:-1]) | (owners[1:] != owners[:-1])])[: len(places)]
             places = places[places_within(np.cumsum(begins)) < k]

@@ -91,7 +91,7 @@ def check_requests(requests: Any, size: int | None, owner: str) -> Sequence[Requ
             # A signal, or a function of pairs, may be one of edges.
             end = _NO_LIMIT if isinstance(request, Scores | TermScores | Pairs) else most
             array = type(nodes) is np.ndarray and nodes.dtype is _INT64 and nodes.ndim == 1
-            # Of a few rows, argmin and argmax take a tenth of the time of min and max.
+            # For a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):

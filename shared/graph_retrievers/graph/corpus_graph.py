@@ -501,7 +501,7 @@ class CorpusGraph:
         ends = torch.stack([self.sources, self.targets], 1)
         twice = torch.stack([torch.ones_like(self.sources, dtype=torch.bool), self.sources != self.targets], 1)
         place = twice.flatten().nonzero().flatten()
-        # Of entries with equal ends, the lower row first, and forward before back.
+        # Entries with equal ends are in the order of their rows, forward before back.
         keys, order = torch.sort((ends * size + ends.flip(1)).flatten()[place], stable=True)
         indptr = torch.zeros(size + 1, dtype=torch.int64, device=self.device)
         indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)

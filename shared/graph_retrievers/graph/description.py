@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 HUBS = 5
 """Nodes with the most neighbours that are shown."""
 _MANY_EDGES = 50
-# Of an example of a few texts, most may well have no edge.
+# In an example of fewer texts than this, most may well have no edge.
 _FEW_NODES = 20
 # Texts whose tokens the model counts.
 _COUNTED = 500

@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from graph_retrievers.graph.description import GraphDescription
 
-# Scopes that are kept: so many, and so many times the nodes of the index in all.
+# How many scopes are kept at most, and how many nodes they have at most in all, as a multiple of those of the index.
 _SCOPES, _COPIES = 1000, 2
 
 

@@ -116,7 +116,7 @@ def restored_sources(settings: Mapping[str, Any], edges: Any, folder: Any) -> li
         name = entry.get("name")
         if name is None:
             return None
-        # Of several with one name those with the same settings, else in order.
+        # If several have the name, the first with the same settings is taken, else the first.
         places = [place for place, item in enumerate(specs) if _name(item) == name]
         same = [place for place in places if _spec_entry(specs[place])["settings"] == entry.get("settings")]
         if places:

@@ -151,7 +151,7 @@ def _check_length(length: int, most: int, of: str = "") -> None:
 
 
 def _existing(file: str | Path) -> Path:
-    # Of a name that no file can have, the path's own method raises; of a pipe, reading would not end.
+    # The method of a path raises for a name that no file can have, and reading a pipe would not end.
     if not os.path.isfile(file):
         raise InvalidArgumentError(f"{file} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     return Path(file)

@@ -372,7 +372,7 @@ class Retriever(BaseRetriever):
         return candidates if np.count_nonzero(mask) == len(candidates) else candidates.taken(np.flatnonzero(mask))
 
     def _find_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
-        """Return what is found where documents have at most so many hits: a search for more nodes, if necessary for all."""
+        """Return what is found where a document has at most `most` hits: by a search for more nodes, if necessary for all."""
         reach = min(DEEPER * question.k, question.size)
         while True:
             deeper = question.asking(reach)

@@ -222,7 +222,7 @@ class Backend(ABC):
             mixed = smoothed(latents, _joint_mix([request for _, request in requests]), first.alpha)
         for place, request in requests:
             if request.notes is not None and queries.relevance_notes:
-                # Of several questions as one, each has its own notes.
+                # Where several questions are one, each has its own notes.
                 notes: Any = [request.notes] if isinstance(place, int) else request.notes
                 for b, own_notes in zip([place] if isinstance(place, int) else place, notes, strict=True):
                     # Once, however often the question, or another of the batch, asks.

@@ -56,7 +56,7 @@ __all__ = ["ranked"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
-# A function reads so many pairs at a time: each may need a row of vectors in memory.
+# The number of pairs that a function reads at a time: each may need a row of vectors in memory.
 _PAIRS = 1 << 16
 # The neighbours of more nodes than this are read question by question: together they leave the caches of a processor.
 _CACHED = 1 << 12

@@ -32,7 +32,7 @@ __all__ = ["Queries", "both"]
 
 # Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
-# Of at least so many vectors, single scores are computed from the vectors, if they are fewer than this share of a table.
+# In an index of at least this many vectors, scores are computed one by one if they are fewer than this share of a table.
 _LARGE, _FEW = 1 << 16, 1 / 8
 # Signals whose searches need no check, which would cost time at every question; classes derived from them are checked.
 _SOUND = (BM25, DenseIndex, MultiVectorIndex, SparseIndex, TfIdf)
@@ -211,7 +211,7 @@ class Queries(Batch):
         return self.cache.get(("products", name), partial(scorer.products, self.vectors))
 
     def _reads_table(self, signal: str, count: int) -> bool:
-        """Return whether the scores of so many pairs are read from a table, as that costs less than to compute each."""
+        """Return whether the scores of `count` pairs are read from a table, as that costs less than to compute each."""
         scorer = self.index.signal(signal)
         few = len(scorer) >= _LARGE and count < _FEW * len(self) * len(scorer) and isinstance(scorer, DenseIndex)
         return self._tabled(scorer) and (not few or any((kind, signal) in self.cache for kind in ("table", "products")))

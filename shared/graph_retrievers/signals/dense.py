@@ -21,7 +21,7 @@ __all__ = ["DenseIndex"]
 
 _TILE = 32768
 _GROUP = 64
-# Of fewer scores, and of fewer groups for each of the best, the best are found sooner than groups of them.
+# With fewer scores, or fewer groups for each of the best, the best are found directly sooner than by groups.
 _FEW, _SPARSE = 1 << 16, 12
 _MANY = 2048
 # With more queries, a product of matrices takes less time than faiss for each.

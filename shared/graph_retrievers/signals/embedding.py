@@ -141,7 +141,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
         try:
             return await inner.aembed_query(text)
         except asyncio.CancelledError as error:
-            # Of this task, or of the model's own.
+            # Either this task was cancelled, or one of the model's own.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             raise _cancelled(model) from error

@@ -190,7 +190,7 @@ class TermSignal(Signal):
         if not scores.numel() or not keys.numel():
             return scores
         column = torch.arange(scores.shape[1], device=self.device)
-        # Of each query the entries of its terms, followed by others, which count nothing.
+        # A row has the terms of a query, followed by terms of other queries with the weight 0.
         entries = (pointers[:-1, None] + column).clamp(max=terms.numel() - 1)
         terms, weights = terms[entries] * len(self), torch.where(column < counts[:, None], weights[entries], 0.0)
         step = max(1, _ENTRIES_AT_A_TIME // scores.shape[1])
@@ -237,7 +237,7 @@ class TermSignal(Signal):
     def _search_matches(self, count: int, matches: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
         weights, entries = ranked_on_host(scores, matches)
-        # Of most queries each row has one term, so that the entries are in order.
+        # A row has only one term of most queries, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0
         totals = np.zeros(first.sum(), np.float32)
@@ -248,8 +248,8 @@ class TermSignal(Signal):
             places = np.flatnonzero(mask[row] if mask.ndim == 1 else mask[query, row])
             query, row, totals = query[places], row[places], totals[places]
         k = min(k, len(self))
-        # A table of whole lists would be as wide as the longest: of each, what may be among the k best, up to rounding.
-        # Of a query, a positive score, which its bits order, and a row, one number is made: it is sorted much faster than three.
+        # A table of whole lists would be as wide as the longest: it gets what may be among the k best of each, up to rounding.
+        # Query, score and row are one number, which is sorted much faster than three; positive scores have the order of their bits.
         falling = np.iinfo(np.int32).max - totals.view(np.int32).astype(np.int64)
         by = np.argsort((query << 31 | falling) * len(self) + row)
         lengths = np.bincount(query, minlength=count)

@@ -180,10 +180,10 @@ class FlowPruning(Operator):
         """Return the places of the best paths; of those through the same nodes, in any order, only the first."""
         if not len(scores):
             return []
-        # Four nodes have 24 orders, so of so many, enough differ.
+        # Four nodes have 24 orders: among 24 times as many paths as are wanted, enough have different nodes.
         least = scores[best(scores, min(24 * self.paths, len(scores)))[-1]]
         near = np.flatnonzero(scores >= least - 2e-6 * abs(least))
-        # Of equal scores come first the start, then the end, of a higher rank, then fewer steps, then lower rows.
+        # Paths with equal scores are ordered by the rank of their start, then of their end, then by length, then by rows.
         rows = paths.nodes[near]
         near = near[np.lexsort((*rows.T[::-1], (rows >= 0).sum(1), paths.end[near], paths.start[near]))]
         node_sets, places = set[frozenset[int]](), list[int]()

@@ -19,7 +19,7 @@ from graph_retrievers.systems.system import System
 
 __all__ = ["QAFD", "FlowDiffusion"]
 
-# Of a node, its weight is the sum of those of its edges; 0 before they are read, and where nothing more can be sent.
+# The weight of a node is the sum of those of its edges: 0 before they are read, and where nothing more can be sent.
 _NUMBERS = [(name, np.float64) for name in ("mass", "score", "capacity", "likeness", "weight")]
 _NODE = np.dtype([("row", np.int64), ("parent", np.int64), ("read", bool), *_NUMBERS])
 _EDGE = np.dtype([("one", np.int64), ("other", np.int64), ("weight", np.float64)])

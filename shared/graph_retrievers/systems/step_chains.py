@@ -82,7 +82,7 @@ class StepChains(NamedTuple):
         return StepChains(*(table[places] for table in self))
 
     def wide(self, length: int) -> StepChains:
-        """Return them as chains of so many nodes, with -1 on the right."""
+        """Return them as chains of `length` nodes, with -1 on the right."""
         more = ((0, 0), (0, length - self.nodes.shape[1]))
         return StepChains(*(np.pad(table, more, constant_values=fill) for table, fill in zip(self, (-1, -1, False), strict=True)))
 
@@ -91,8 +91,8 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
     """Return the chains of at most `hops` edges that join two of some nodes, and whether these are all.
 
     Chains are those of :meth:`StepChains.to`, each from the first of its two nodes, along the first edge of each step; they are in
-    the order of these two nodes, then of their length, then of their rows. Of one node, its edges are the chains. It reads at most
-    `most` edges of other nodes, those of nodes with few edges first.
+    the order of these two nodes, then of their length, then of their rows. For a single node, the chains are its edges. At most
+    `most` edges of other nodes are read, those of nodes with few edges first.
     """
     steps, whole = (yield from first_steps(question, anchors)), True
     chains = StepChains.at(anchors[: max(len(anchors) - 1, 1)])

@@ -127,7 +127,7 @@ class _Traversal(Operator):
         parent = sources[near.owner[fresh][first]]
         pool.is_offered[nodes] = True
         cosines = yield Similarity(nodes)
-        # Of equal ones those of the lowest rows, as rows ascend.
+        # Among equals those of the lowest rows, as rows ascend.
         by = best(cosines, self.adjacent_k, groups=pool.question.owners(nodes))
         # A start node that a neighbour leads to takes one of the places, as in the original.
         by = by[~pool.started[nodes[by]]]

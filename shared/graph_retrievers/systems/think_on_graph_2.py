@@ -169,7 +169,7 @@ class ContextBeam(RelationBeam):
         relations = yield from self._relations(question, beam, edges, clue)
         rows = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
         facts = [fact for relation in relations for fact in relation.facts()]
-        # Of several relations that lead to an entity, the first counts.
+        # If several relations lead to an entity, the first counts.
         first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
         rows, ways = rows[first], [f"{facts[place]}: " for place in first]
         entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])

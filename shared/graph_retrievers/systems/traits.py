@@ -121,7 +121,7 @@ def names_identify(index: Corpus) -> bool:
     """
     bm25, graph = index.signals.get("bm25"), index.facts
     if not isinstance(bm25, BM25) or not isinstance(graph, CorpusGraph):
-        # Of a graph in a database, it may be known.
+        # A database may keep the answer; without one, and without BM25, it is True.
         return graph.fact("names identify", lambda graph: True)
 
     def make() -> bool:
@@ -318,7 +318,7 @@ def traits_of(index: Corpus) -> dict[str, Any]:
     return {name: function(index) for name, function in _TRAITS.items()}
 
 
-# By the keys under which the cache of the graph has them, and by the names of its attributes.
+# The keys are those of the cache of a graph, or the names of its attributes.
 _TRAITS: dict[str, Callable[[Any], Any]] = {
     "nodes": len,
     "include_titles": lambda index: index.graph.include_titles,

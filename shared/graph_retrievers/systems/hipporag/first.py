@@ -88,7 +88,7 @@ class PhraseWalk(Operator):
             ("contained phrases", Identity(parts)),
             lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
         )
-        # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
+        # Only its own phrase, where the walk begins, leads to a passage that may not be walked to.
         mask = question.walked(passages) | (passages == phrases)
         contributions = np.where(mask, times * share[phrases], 0.0)
         scores = np.bincount(passages, contributions, question.size)

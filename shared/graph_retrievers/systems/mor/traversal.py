@@ -76,7 +76,7 @@ class MixedTraversal(Operator):
 
     Notes
     -----
-    Trails are the trajectories. Of several trajectories to a node, the longest counts; among equal ones that of the first path of
+    Trails are the trajectories. If several lead to a node, the longest counts; among equal ones that of the first path of
     the plan, then of the best matching start (in the published code it depends on the order of a hash set), then of the lowest
     parent row.
 

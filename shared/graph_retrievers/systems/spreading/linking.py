@@ -30,7 +30,7 @@ _PROMPT = (
     "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
     "does not mention.\n\nQuestion: "
 )
-# A model may name thousands of entities: a note lists so many, and so many are searched.
+# A model may name thousands of entities: how many a note lists, and how many are searched.
 _MOST_NAMES, _MOST_SEARCHED = 10, 100
 
 

@@ -42,7 +42,7 @@ class TripleSearch(SubgraphSearch):
     triples : int, default 100
         Triples to keep.
     hops : int, default 2
-        Triples are at the nodes that are less than so many edges from the nodes found before.
+        The triples are those at nodes that are less than `hops` edges from the nodes found before.
     candidates : int, default 1000
         Most nodes around a question: of one distance, those most similar to it. A note says if they were limited.
 

@@ -161,7 +161,7 @@ class PathSearch(Operator):
             share = _link_share(degree, question.owners(candidates.nodes), question.owners(nodes))
         scores = (1 - share) * alone + share * np.maximum(alone, along)
 
-        # Of equal ones those of the lowest rows, as rows ascend.
+        # Among equals those of the lowest rows, as rows ascend.
         by = best(scores, self.k or len(nodes), groups=question.owners(nodes))
         walked, stays = by[first[by] < no_seed], by[first[by] == no_seed]
         new = reached(candidates, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
