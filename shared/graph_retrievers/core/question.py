@@ -210,7 +210,7 @@ class Questions(Question):
         self.__dict__.update(members[0].__dict__)
         self._members, self.count, self.size = list(members), len(members), members[0].size * len(members)
         self.place = np.array([question.place for question in members])
-        # Each has its own.
+        # Each question has its own text and notes.
         del self.text, self.notes
 
     @property

@@ -81,7 +81,7 @@ def record(
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
     nodes = _NONE if nodes is None else nodes
     if of_many:
-        # As Questions number nodes.
+        # Questions number the nodes of each question apart.
         nodes, near = nodes % size, None if near is None else near % size
     mask = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[mask] for column in (scores, near))

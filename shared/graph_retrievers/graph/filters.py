@@ -167,7 +167,7 @@ def flat_filter(condition: Any) -> Any:
             inside += _inside(key, clause)
         else:
             flat[key] = clause
-    # Apart, since the filter may name one of these paths too; what is not a list is refused later.
+    # Added as parts of $and, since the filter may name one of these paths too; an $and that is not a list is refused later.
     if inside and isinstance(flat.setdefault("$and", []), list):
         flat["$and"] = flat["$and"] + inside
     return flat
@@ -280,7 +280,7 @@ def _has_date(value: Any) -> bool:
 
 
 def _check_mask(mask: Tensor, nodes: int) -> None:
-    # First, since a nested tensor has no shape.
+    # Checked first, since a nested tensor has no shape.
     if mask.is_nested or mask.layout is not torch.strided or mask.is_meta:
         kind = "nested" if mask.is_nested else str(mask.layout).removeprefix("torch.")
         raise InvalidArgumentError(
@@ -362,7 +362,7 @@ def matching_kinds(operator: str, value: Any) -> Set[str] | None:
     values = list(value) if operator == "$in" else [value]
     # Dates are kept as text.
     kinds = {_kind(kind) for kind in {str if is_date(each) else type(each) for each in values} - {NoneType}}
-    # Of values of other types it is not known what they equal.
+    # It is not known what values of other types equal.
     if not (kinds or operator in _ORDERS) or not kinds <= _KINDS:
         return None
     if operator == "$contains":
@@ -554,7 +554,7 @@ def _within(value: Any, period: Moment) -> bool:
 
 def _dated_order(operator: str, period: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a value is before or after a moment; `otherwise` compares texts that are not dates with its text."""
-    # After a day is from its end on.
+    # A value after a day is one from its end on.
     bound = period.after if operator in ("$gt", "$lte") else period.first
     compare = operators.ge if operator in ("$gt", "$gte") else operators.lt
 

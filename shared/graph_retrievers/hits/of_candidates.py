@@ -185,7 +185,7 @@ class _Paths:
             steps = np.stack([column[mask] for column in columns])
             near, far, *rest = torch.from_numpy(steps).to(self.graph.device)
             edges = self.graph.steps_between(near, far, rest[0] if rest and steps[2].max() >= 0 else None)
-            # One answer of the device to wait for.
+            # Stacked, so that the device is waited for only once.
             rows, forward = torch.stack([edges[0], edges[1].long()]).cpu().numpy()
             codes = steps[2] if rest else np.full(len(rows), -1)
             for place in np.flatnonzero(rows < 0).tolist():

@@ -81,7 +81,7 @@ def build(
             if model is None:
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
             vectors = embed(graph.contents())
-        # As the index keeps them, and a change finds them.
+        # Edges are made from vectors as the index keeps them, and as a change finds them.
         table = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
         parts = edge_parts(edges, CorpusNodes(nodes, documents, table), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])

@@ -55,7 +55,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise failure from error
         finally:
             for path in missing:
-                # Only what is empty goes.
+                # Only empty folders are removed.
                 with suppress(OSError):
                     path.rmdir()
 

@@ -97,7 +97,7 @@ def publish_index(
     """
     check_target(folder)
     _check_writable(graph, settings)
-    # First, since what dead processes have left may fill the disk.
+    # Swept first, since what dead processes have left may fill the disk.
     sweep(folder, _named_files(folder))
     try:
         with temporary_folder(folder) as draft_folder:

@@ -165,9 +165,9 @@ class MemoryRetriever(Retriever):
             if self._shared_calls is None or RECORD.get() is not None:
                 return self._search_hits(call)
             call = self._with_vectors(call)
-            # Another function knows the vectors of its own queries only.
+            # A function has the vectors only of the queries of its call, so that these cannot share a batch with others.
             alone = callable(call.vectors)
-            # What an answer depends on, besides the call.
+            # The settings on which an answer depends, besides the call.
             key = (Identity(self.index), self.backfill, self.per_source, self.source_field, self.types)
             return self._search_hits(call) if alone else self._shared_calls(call, self._search_hits, key)
 
@@ -182,7 +182,7 @@ class MemoryRetriever(Retriever):
             if retriever is not self:
                 return retriever._search_hits(call)
         if call.inputs:
-            # Those of a composition may depend on the index.
+            # The inputs that a composition reads may depend on the index.
             self._check_inputs(call.inputs, call.filters)
         # Filters are evaluated once for all batches.
         masks = filter_masks(self.index.graph, **call.filters) if call.filters else {}

@@ -66,7 +66,7 @@ class StoreRetriever(BaseRetriever):
         self.k = options.get("k", default)
         self.name = self.system.name if isinstance(self.system, System) else "store"
         self.time_limit = options.get("time_limit")
-        # One retriever an index: that of an index before may still answer.
+        # One retriever for each index: that of the previous index may still be answering.
         self._retrievers = Cache(2)
         if len(store):
             # Wrong options are refused now.
@@ -105,7 +105,7 @@ class StoreRetriever(BaseRetriever):
     def _check_masks(self, call: Call) -> None:
         for name, condition in call.filters.items():
             if isinstance(condition, Tensor):
-                # Not only of another number of rows: a change that keeps it would be answered with the nodes of others.
+                # Refused for any number of rows: after a change that keeps the number, a mask would select other nodes.
                 raise InvalidArgumentError(
                     f"{name} is a mask, which is of one index, and the index of a store changes; give a mapping, such as "
                     '{"field": value}, or a function of a Node.'

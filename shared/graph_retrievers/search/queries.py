@@ -170,7 +170,7 @@ class Queries(Batch):
         searches: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, None if mask is None else Identity(mask))
         if key not in searches or searches[key][0] < k:
-            # As many as are requested: a list is filled up from them.
+            # At least as many as hits are requested, since a list of hits is filled up from them.
             most = max(k, self.k)
             searches[key] = most, self._search_signal(signal, scorer, most, mask)
         scores, rows = searches[key][1]
@@ -267,7 +267,7 @@ class Queries(Batch):
 
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
-        # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
+        # Computed pair by pair, as the last digits of a table depend on its number of queries; other signals compute as they like.
         function = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
         return function(*pair_tensors(batch, rows, self.index.device))
 

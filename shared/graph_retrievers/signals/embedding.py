@@ -158,7 +158,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
         except Exception as error:
             errors.append(error)
 
-    # Who asks again what failed needs the others, which otherwise are cancelled.
+    # A caller that keeps answers asks again only for what failed; without `ask_quietly`, an error cancels the other requests.
     call = ask if _ANSWERS.get() is None else ask_quietly
     await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
     if errors:
@@ -249,7 +249,7 @@ def call_model(model: Any, method: str, argument: Any) -> Any:
     try:
         return call_or_await(getattr(inner, method), getattr(inner, f"a{method}", None), argument)
     except (asyncio.CancelledError, CancelledError) as error:
-        # What it means is that the task of the caller ends, which it does not.
+        # This error would mean that the caller's task was cancelled, which it was not.
         raise _cancelled(model) from error
 
 

@@ -94,7 +94,7 @@ def status_of(error: Exception) -> int | None:
     values = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
     values += [getattr(response, name, None) for name in ("status_code", "status")]
     if isinstance(response, Mapping):
-        # As in botocore.
+        # The errors of botocore have a mapping.
         values.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
     return next((int(value) for value in values if isinstance(value, int) and 100 <= value < 600), None)
 

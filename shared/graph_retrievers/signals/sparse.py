@@ -137,14 +137,14 @@ class TermSignal(Signal):
 
         A term has a row once, so that no two of the entries added together are of one place: sums do not depend on their order.
         """
-        # One answer of the device to wait for, and one table to send.
+        # Concatenated, so that the device is waited for only once; one table is sent.
         numbers = torch.cat([pointers, self.indptr[terms], self.indptr[terms + 1]]).cpu().numpy()
         bounds, start, stop = np.split(numbers, [len(pointers), len(pointers) + len(terms)])
         owner = np.repeat(np.arange(len(table)), np.diff(bounds))
         place = np.arange(len(owner)) - bounds[owner]
         order = np.argsort(place, kind="stable")
         length = (stop - start)[order]
-        # Those of one place, or as many of them as fit into memory together.
+        # The groups are the terms of one place, or as many of them as fit into memory together.
         before = np.cumsum(length) - length
         groups = np.flatnonzero(np.diff(place[order], prepend=-1) | np.diff(before // _ENTRIES_AT_A_TIME, prepend=-1))
         ends = [*groups.tolist(), len(order)]
@@ -208,7 +208,7 @@ class TermSignal(Signal):
         def make() -> tuple[Tensor, Tensor]:
             terms = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
             keys = terms * len(self) + self.rows.long()
-            # They are, unless the corpus was changed.
+            # The keys ascend already, unless the corpus was changed.
             if bool((keys[1:] > keys[:-1]).all()):
                 return keys, torch.arange(keys.numel(), device=self.device)
             keys, order = torch.sort(keys)

@@ -34,7 +34,7 @@ _TOLERANCE = 0.02
 _CHECK = 8
 # Bytes of vectors in a file.
 _LIMIT = 4 << 30
-# What functions are called that have no name of their own.
+# The names of types, which functions without a name of their own have.
 _NO_NAMES = ("function", "builtin_function_or_method", "method", "partial")
 
 
@@ -79,7 +79,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
             return VectorCache(inner, folder, texts=texts).vectors(texts, show_progress)
         return embed_texts(model, texts, show_progress)
     except Exception as error:
-        # What a local model raises for another reason is for who wrote it.
+        # Other errors of a local model are raised as they are, for its author.
         service = hosted(inner) or is_transient(error) or status_of(error) is not None
         if isinstance(error, GraphRetrieverError) or not service:
             raise

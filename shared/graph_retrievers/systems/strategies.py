@@ -322,7 +322,7 @@ class MMRTraversal(_Traversal):
             scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
             if scores.max() < self.min_mmr_score - _EQUAL:
                 break
-            # The best; of equal ones that of the lowest row.
+            # The best; among equals that of the lowest row.
             highest = np.flatnonzero(scores >= scores.max() - _EQUAL)
             now = highest[np.argmin(pool.nodes[highest])][None]
             pool.visit(now, scores[now])

@@ -181,7 +181,7 @@ def _repr(value: Any) -> str:
     if isinstance(value, System | str | bool | Path | None):
         return repr(value)
     if isinstance(value, Real):
-        # Those of numpy too; a number of thousands of digits has no repr.
+        # Numbers of numpy are shown as those of Python; one of thousands of digits has no repr.
         return shown(int(value) if isinstance(value, Integral) else float(value), _DIGITS)
     return "..."
 
@@ -287,5 +287,5 @@ def _plain(word: ast.keyword) -> Any:
     try:
         return ast.literal_eval(word.value)
     except (ValueError, TypeError) as error:
-        # Its message has the address of an object.
+        # The message of `error` has the address of an object.
         raise ValueError(f"the value of {word.arg} is not plain") from error

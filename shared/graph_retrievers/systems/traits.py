@@ -134,7 +134,7 @@ def names_identify(index: Corpus) -> bool:
         ]
         return rare_names(counts, len(graph), lambda: names_mentioned(graph))
 
-    # For these counts of words: indexes may share a graph.
+    # The key has BM25, as indexes with other counts of words may share a graph.
     return graph.cache.get(("names identify", Identity(bm25)), make)
 
 

@@ -189,7 +189,7 @@ class TrajectoryReranker(Operator):
             after[:, -1] = full[:, -2] >= 0
         identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
         text = np.concatenate([similarity, candidates.scores[:, None].astype(np.float32)], 1)
-        # What is not read is as if there were no node.
+        # Features that are not read are as where there is no node.
         if "text" not in self.features:
             text[:] = 0
         if "structure" not in self.features:

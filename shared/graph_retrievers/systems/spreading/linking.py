@@ -233,7 +233,7 @@ class EntityLinking(Operator):
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         if not question.embeds_texts and question.input("entities") is None:
-            # What a language model wrote, and no mistake of the caller.
+            # A note and not an error, since a language model wrote the names.
             question.notes.append(f"no node is named {names_text(missing)}; there is no embedding model to search by")
             return () if count else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED
