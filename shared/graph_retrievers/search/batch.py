@@ -226,7 +226,7 @@ class Batch:
         device = self.index.device
         owner, node = torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
         lengths = self.lengths.double()[owner] * self.index.dense.norms.to(device)[node]
-        # One answer of the device to wait for.
+        # Stacked, so that the device is waited for only once.
         products, lengths = torch.stack([self.products(batch, nodes).double(), lengths]).cpu().numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
             cosines = np.clip(products / lengths, -1.0, 1.0).astype(object)
@@ -277,7 +277,7 @@ class Batch:
         if scores.shape != rows.shape:
             message = f"scores of shape {list(scores.shape)} for latents of shape {list(latents.shape)}"
             raise InvalidArgumentError(f"The relevance model {model.name!r} gave {message}; expected {list(rows.shape)}.")
-        # One answer of the device to wait for. Mixed along edges, a number such as NaN in a latent spreads to other nodes.
+        # Concatenated, so that the device is waited for only once. Mixing spreads a number such as NaN in a latent to other nodes.
         values = torch.cat([scores.float(), total]).cpu().numpy()
         if not isfinite(values[-1]):
             self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1).cpu().numpy(), batch, rows)

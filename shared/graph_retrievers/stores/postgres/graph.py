@@ -122,7 +122,7 @@ class PostgresGraph:
         """
         flat = checked_filter(condition)
         self._check_dates(flat)
-        self._tell_impossible(flat)
+        self._warn_of_impossible(flat)
 
     def _check_dates(self, condition: Mapping[str, Any]) -> None:
         for key, operand in dated_fields(condition).items():
@@ -140,11 +140,11 @@ class PostgresGraph:
             elif rows:
                 raise InvalidArgumentError(not_dates(key, operand, look_up(rows[0][0], key)))
 
-    def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
+    def _warn_of_impossible(self, condition: Mapping[str, Any]) -> None:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
         cache, conditions = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
         for part in needed_fields(condition):
-            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part))
+            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part[:2]))
             key = (*problem, None if kinds is None else frozenset(kinds))
             if problem not in cache and key not in cache:
                 conditions.setdefault(key, part)
