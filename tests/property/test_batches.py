@@ -43,6 +43,9 @@ SEARCHES = {
     "fastinsight": lambda: Pipeline(
         VectorSearch(3, returned=False), GRANKER, Loop(STeX(nodes_per_round=2, budget=9), GRANKER, budget=9)
     ),
+    "unsmoothed": lambda: Pipeline(
+        VectorSearch(3, returned=False), GRanker(0), Loop(STeX(nodes_per_round=2, budget=9), GRanker(0), budget=9)
+    ),
     "stex by structure": lambda: Pipeline(BM25Search(4), STeX(float("inf"), nodes_per_round=3)),
     "subgraph": lambda: Pipeline(HybridSearch(6), GRanker(0.3, degree="subgraph", k=4)),
     "gar": lambda: Pipeline(VectorSearch(5, returned=False), AdaptiveReranking(7, 2)),
