@@ -123,8 +123,6 @@ class LexicalSemanticSearch(Operator):
         pool = yield from self.pool(question, candidates)
         if not len(pool):
             return pool
-        # By node row: rescored keeps the order of equal scores.
-        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
         near = yield from self.neighborhood(question, pool.nodes)
         scores, context = yield Entangled(self, near)
         return replace(pool, columns={**pool.columns, "context": context}).rescored(scores)
@@ -139,7 +137,7 @@ class LexicalSemanticSearch(Operator):
             )
 
     def pool(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes between which messages pass, in no particular order."""
+        """Return the nodes between which messages pass, by row."""
         if self.hops is None:
             rows = np.arange(question.size)
             rows = rows[question.walked(rows)]
@@ -154,7 +152,7 @@ class LexicalSemanticSearch(Operator):
                 break
             start, place = len(candidates), place[near.owner[first[new]]]
             candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
-        return candidates
+        return candidates.taken(np.argsort(candidates.nodes, kind="stable"))
 
     def neighborhood(self, question: Question, nodes: np.ndarray) -> Algorithm[Neighborhood]:
         """Return the neighbourhood of ascending nodes, shape [n]; a note says if no node has a word of the question."""
