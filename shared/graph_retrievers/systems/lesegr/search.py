@@ -49,7 +49,7 @@ class LexicalSemanticSearch(Operator):
         Trained by ``graph-retrievers fit lesegr``, or untrained: a product of the sparse and the dense score.
     hops : int or None, default 1
         Messages pass between the nodes of the previous ranking and all nodes at most this many edges away; all of these are
-        ranked. None: in the whole graph, as published, independent of the previous ranking.
+        ranked. None: in the whole graph, as published, independent of the previous ranking; not on a graph in a database.
     sparse : str, default "bm25"
         Signal of the index that gives :math:`\delta`: BM25, or a sparse encoder.
     direction : {"both", "in"}, default "both"
@@ -76,7 +76,7 @@ class LexicalSemanticSearch(Operator):
 
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order if the encoder is a sum or a mean.
     For a query that shares no word with any node, :math:`\delta` is 1, and a note says so. Dense signals do not depend on the
-    query and are computed once for an index.
+    query; in memory they are computed once for an index.
 
     The context of a node are the neighbours that may be returned and whose sparse signal is not 0, in order of
     :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a
