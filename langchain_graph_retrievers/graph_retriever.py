@@ -21,7 +21,7 @@ from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.index.options import DocumentOptions, TextOptions
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
+from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance, with_options
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System, read_system
@@ -318,7 +318,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         index = build(items, **arguments, **{name: value for name, value in options.items() if name not in names})
         retriever = cls(index=index, **{name: value for name, value in options.items() if name in names})
         if options.get("relevance") is not None:
-            tell_unused_relevance(retriever.engine)
+            warn_of_unused_relevance(retriever.engine)
         return retriever
 
     def _engine_call(self, count: int, vector: Any = None, **arguments: Any) -> tuple[RetrieverProtocol, dict[str, Any]]:

@@ -120,7 +120,7 @@ def index_objects(objects: Any) -> list[IndexNode]:
     return nodes
 
 
-def tell_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
+def warn_of_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
     """Warn of objects that no hit leads to."""
     bare = [node for node in objects if node.node_id not in index.graph]
     pointers = {origin.get("index_id") for origin in index.graph.origins} if bare else set()

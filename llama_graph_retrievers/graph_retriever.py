@@ -23,17 +23,17 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions, SystemLike
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
+from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance, with_options
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System
-from llama_graph_retrievers.building import Source, index_objects, tell_absent
+from llama_graph_retrievers.building import Source, index_objects, warn_of_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
 from llama_graph_retrievers.search import NodeSearch
-from llama_graph_retrievers.stores import tell_lost_edges
+from llama_graph_retrievers.stores import warn_of_lost_edges
 
 __all__ = ["GraphRetriever"]
 
@@ -167,7 +167,7 @@ class GraphRetriever(BaseRetriever):
             provenance,
         )
         if self.index is not None:
-            tell_absent(objects, self.index)
+            warn_of_absent(objects, self.index)
 
     @classmethod
     def _engine(cls, index: Any, system: SystemLike | None, options: CommonOptions) -> RetrieverProtocol:
@@ -304,9 +304,9 @@ class GraphRetriever(BaseRetriever):
         retriever = cls(graph_index, value, embed_model=embed_model, nodes=source.originals, **options)
         retriever._search = replace(retriever._search, followed_index=source.followed_index(graph_index, title_key, embed_model))
         if source.vector_index is not None and edges is None and retriever.engine.operator.walks:
-            tell_lost_edges(source.vector_index.vector_store, graph_index.graph)
+            warn_of_lost_edges(source.vector_index.vector_store, graph_index.graph)
         if relevance is not None:
-            tell_unused_relevance(retriever.engine)
+            warn_of_unused_relevance(retriever.engine)
         return retriever
 
     def _present(self) -> NodeSearch:

@@ -32,7 +32,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from llama_graph_retrievers.metadata_filters import engine_filter
-from llama_graph_retrievers.nodes import node_of, tell_nothing_found
+from llama_graph_retrievers.nodes import node_of, warn_of_nothing_found
 
 __all__ = ["GraphVectorStore"]
 
@@ -166,7 +166,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         if query.mode not in _SYSTEMS:
             raise InvalidArgumentError(f"Mode {query.mode!r} is not one of {', '.join(mode.value for mode in _SYSTEMS)}.")
         if not len(self._store):
-            tell_nothing_found([EMPTY_STORE])
+            warn_of_nothing_found([EMPTY_STORE])
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         index, k, system = self._store.index, query.similarity_top_k, _SYSTEMS[query.mode]
         words = query.query_str or ""
@@ -183,7 +183,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         retriever = Retriever(index, system, backfill=False)
         hits = retriever.retrieve(text, k, vector=vector, filter=_query_mask(index.graph, query))
         if not hits:
-            tell_nothing_found(hits.notes)
+            warn_of_nothing_found(hits.notes)
         nodes = [node_of(hit) for hit in hits]
         return VectorStoreQueryResult(nodes=nodes, similarities=[hit.score for hit in hits], ids=[hit.id for hit in hits])
 

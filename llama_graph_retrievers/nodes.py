@@ -103,7 +103,7 @@ def scored_nodes(hits: Hits, by_id: Mapping[str, BaseNode], gone: Collection[str
     id in `gone` are left out. With `say`, :func:`provenance` returns how each was found.
     """
     if not hits:
-        tell_nothing_found(hits.notes)
+        warn_of_nothing_found(hits.notes)
     nodes = []
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
         node = by_id.get(hit.id) if hit.kind == "node" else None
@@ -112,7 +112,7 @@ def scored_nodes(hits: Hits, by_id: Mapping[str, BaseNode], gone: Collection[str
     return nodes
 
 
-def tell_nothing_found(notes: Sequence[str]) -> None:
+def warn_of_nothing_found(notes: Sequence[str]) -> None:
     """Log the notes on an empty result, if any, as a warning."""
     if notes:
         _logger.warning("Nothing was found: %s.", "; ".join(notes))

@@ -30,7 +30,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
-from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance
+from llama_graph_retrievers.nodes import provenance, warn_of_nothing_found, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
@@ -213,7 +213,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     def _result_nodes(self, hits: Hits) -> list[NodeWithScore]:
         triplets = self._path_triplets(hits)
         if not triplets:
-            tell_nothing_found([*hits.notes, *self._reasons(hits)])
+            warn_of_nothing_found([*hits.notes, *self._reasons(hits)])
         nodes = self._get_nodes_with_score([self._triplets[key] for key in triplets], [hit.score for hit in triplets.values()])
         return [
             NodeWithScore(node=with_provenance(node.node, plain_provenance(hit, hits.notes)), score=node.score)

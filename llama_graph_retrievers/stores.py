@@ -97,7 +97,7 @@ def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
     return {entity: vector for entity, vector in pairs if vector is not None}
 
 
-def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
+def warn_of_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
     """Warn if the index store behind a vector store has edges that are not in a graph made from its nodes."""
     if not isinstance(store, GraphVectorStore) or not len(store.client):
         return

@@ -20,7 +20,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, U
 
 _T = TypeVar("_T")
 
-# Characters of a name that a similar one is looked for.
+# The longest name, in characters, for which a similar one is looked for.
 _LONGEST = 100
 
 
@@ -83,7 +83,7 @@ def suggestion(name: str, names: Collection[str]) -> str:
     words = set(name.split("_"))
     # Those that differ by the fewest words first.
     pairs = sorted(((other, set(other.split("_"))) for other in names), key=lambda pair: len(pair[1] ^ words))
-    within, around = ([other for other, its in pairs if test(its)] for test in (words.__gt__, words.__lt__))
+    within, around = ([other for other, other_words in pairs if test(other_words)] for test in (words.__gt__, words.__lt__))
     near = [*within, *get_close_matches(name, names, 1), *around]
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -129,7 +129,7 @@ def is_number(value: Any) -> bool:
 def number(name: str, value: float, *, least: float = 0.0, most: float, above: bool = False) -> float:
     """Return `value` as float if it is a number from `least` to `most`; raise InvalidArgumentError otherwise.
 
-    With `above`, `least` itself is none of them.
+    With `above`, `least` itself is refused.
 
     >>> number("decay", 0.5, most=1)
     0.5
@@ -195,32 +195,33 @@ def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
 def typed(function: Callable[..., _T]) -> Callable[..., _T]:
     """Return a function that raises InvalidArgumentError for arguments whose types differ from its annotations.
 
-    Only classes and unions of them are checked; the contents of lists are checked elsewhere, and annotations that cannot be
-    resolved by the function itself. None is accepted if it is the default.
+    Only classes and unions of them are checked, not the contents of lists, nor annotations that cannot be resolved: the function
+    itself checks these. None is accepted if it is the default.
     """
 
     @cache
     def signature_and_types() -> tuple[Signature, dict[str, tuple[Any, ...]]]:
-        shape = signature(function)
+        declared = signature(function)
         try:
             hints = get_type_hints(function)
         except (NameError, TypeError):
             # A class that is imported only for type checkers.
             hints = {}
-        single = [name for name, part in shape.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)]
-        parts = {name: _parts(hints[name]) for name in single if name in hints}
-        return shape, {name: kinds for name, kinds in parts.items() if all(type(part) in (type, ABCMeta) for part in kinds)}
+        several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        single = [name for name, parameter in declared.parameters.items() if parameter.kind not in several]
+        unions = {name: _parts(hints[name]) for name in single if name in hints}
+        return declared, {name: kinds for name, kinds in unions.items() if all(type(kind) in (type, ABCMeta) for kind in kinds)}
 
     @wraps(function)
     def checked(*arguments: Any, **keywords: Any) -> _T:
-        shape, kinds = signature_and_types()
+        declared, kinds = signature_and_types()
         try:
-            values = shape.bind(*arguments, **keywords).arguments
+            values = declared.bind(*arguments, **keywords).arguments
         except TypeError:
             # The call itself says what is missing or unknown.
             values = {}
         for name, value in values.items():
-            if value is None and shape.parameters[name].default is None:
+            if value is None and declared.parameters[name].default is None:
                 continue
             if name in kinds and not isinstance(value, tuple(_NUMBERS.get(kind, kind) for kind in kinds[name])):
                 names = ("None" if kind is type(None) else kind.__name__ for kind in kinds[name])
@@ -239,9 +240,10 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or a single type."""
     parts = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
     return tuple(Callable if get_origin(part) is Callable else part for part in parts)
 
 
-# Those of numpy too.
+# With the numbers of numpy, which are not of these types.
 _NUMBERS: dict[Any, type] = {int: Integral, float: Real}

@@ -34,7 +34,7 @@ class Cache:
         self.limit = limit
         self._values: dict[Hashable, Any] = {}
         # The turn of the threads that make the value of a key: the first makes it, the others wait; if it fails, the next one
-        # tries. What is made may ask for the same key again.
+        # tries. The function that makes a value may ask for the same key again.
         self._turns: dict[Hashable, RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -42,7 +42,7 @@ class Cache:
 
         If `make` fails, its thread gets the error, and the next thread that waits calls its own.
         """
-        # Asked once, since another thread may drop it.
+        # Read once, since another thread may drop it.
         entry = self._values.get(key, _ABSENT)
         if entry is not _ABSENT:
             return entry  # type: ignore[no-any-return]
@@ -65,13 +65,13 @@ class Cache:
         return Cache, (self.limit,)
 
 
-class Later(Generic[T]):
+class Lazy(Generic[T]):
     """A value that is made when it is first read; a copy or a pickle has the value.
 
     Examples
     --------
-    >>> later = Later(lambda: 6 * 7)
-    >>> later.value
+    >>> answer = Lazy(lambda: 6 * 7)
+    >>> answer.value
     42
     """
 

@@ -169,7 +169,7 @@ def test_a_bad_answer_a_failure_or_no_model_leaves_the_texts_of_neighbours():
     assert told(failed) == told(bad) == told(plain)
     assert failed.notes == (f"KnowledgeAwareExpansion: The language model failed (RuntimeError: no quota); {INSTEAD}",)
     assert bad.notes[0].endswith(INSTEAD) and len(bad.notes) == 1 and len(calls) == 3, "asked for no documents any more"
-    # Blank entities are no answer either; an empty list says that the question names nothing.
+    # Blank entities are not an answer; an empty list says that the question names nothing.
     blank = Model([" ", "\n"], ["mill mill"])
     hits = Retriever(index, KAR(language_model=blank)).retrieve("Which loom?")
     assert told(hits) == told(plain) and len(blank.prompts) == 1

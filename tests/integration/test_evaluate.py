@@ -10,7 +10,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
-from graph_retrievers import BM25, HyDE, SpreadingActivation
+from graph_retrievers import BM25, HyDE, Node, SpreadingActivation
+from graph_retrievers.construction.edges import EntityMentions
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.harness import evaluate
@@ -291,6 +292,20 @@ def test_a_retriever_of_passages_narrows_no_other_ones_results():
     alone = evaluate(index, queries, ["vector"], timed_queries=0).returned["vector"]
     assert evaluate(index, queries, {"passages": passages, "vector": "vector"}, timed_queries=0).returned["vector"] == alone
     assert len({index.graph.types[index.graph.row(node)] for node in alone["q"].ids}) == 2
+
+
+def test_systems_that_follow_names_themselves_are_measured_without_the_nodes_of_names():
+    names = EntityMentions()
+    people = ["Ada Holm", "Cleo Marsh", "Ilse Vane", "Otto Brand"]
+    texts = [f"The film {n} was made by {people[n % 4]} with {people[(n + 1) % 4]}." for n in range(8)]
+    nodes = names.nodes([Node(str(n), text) for n, text in enumerate([*texts, *(f"{who} was born in a mill." for who in people)])])
+    index = GraphIndex.from_documents(nodes, edges=names, embedding=HashEmbedding())
+    query, systems = Query("q", "Where was the maker of film 3, Ada Holm, born?", ("8",)), ["walk-fusion", "path-reranking", "ppr"]
+    returned = evaluate(index, [query], systems, k=5, timed_queries=0).returned
+    for name in systems:
+        hits = Retriever(index, name).retrieve(query.text, 5)
+        assert returned[name]["q"].ids == tuple(hit.id for hit in hits)
+        assert returned[name]["q"].scores == pytest.approx([hit.score for hit in hits])
 
 
 def test_the_device_changes_nothing(device):

@@ -206,7 +206,7 @@ def test_a_filter_is_worked_out_once_and_not_for_every_query():
 
 @pytest.mark.parametrize("mask", [torch.ones(3, dtype=torch.bool), torch.ones(12)], ids=["another graph", "no bools"])
 def test_a_mask_must_fit_the_graph(mask):
-    with pytest.raises(InvalidArgumentError, match="one bool a node"):
+    with pytest.raises(InvalidArgumentError, match="one bool for each node"):
         GraphRetriever(linked_index(), Vector(), filters=mask)
 
 

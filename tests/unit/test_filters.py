@@ -514,7 +514,7 @@ def test_contains_of_a_text_and_a_number():
 
 
 def test_a_mask_is_bool():
-    with pytest.raises(InvalidArgumentError, match="one bool a node"):
+    with pytest.raises(InvalidArgumentError, match="one bool for each node"):
         filter_mask(CorpusGraph(["a", "b"], [""] * 2), torch.tensor([0, 1]))
 
 

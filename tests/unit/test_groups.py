@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates, best, falling, largest, order, places_within
 from graph_retrievers.core.question import Questions
 from graph_retrievers.graph import Node
@@ -78,8 +78,7 @@ def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
     parts = lists(seed)
     found = Candidates.of_each(parts, SIZE)
     groups, near = found.nodes // SIZE, found.columns["context"]
-    # An operator for several questions numbers neighbours as it does nodes.
-    found.columns["context"] = np.where(near < 0, -1, near + SIZE * groups[:, None])
+    assert np.array_equal(near // SIZE, np.where(near < 0, -1, groups[:, None])), "neighbours are numbered as nodes"
     for made, change in [
         (found, lambda part: part),
         (found.top(4, groups), lambda part: part.top(4)),
@@ -132,9 +131,9 @@ def test_notes_and_counts_of_questions_side_by_side_are_those_of_each():
 
 def test_a_later_value_is_made_once_and_its_copies_have_it():
     made = []
-    later = Later(lambda: made.append(0) or [6 * 7])
+    later = Lazy(lambda: made.append(0) or [6 * 7])
     assert not made
     assert later.value == [42] and later.value is later.value and made == [0]
     for copied in (deepcopy(later), pickle.loads(pickle.dumps(later))):  # noqa: S301
         assert copied.value == [42] and made == [0]
-    assert pickle.loads(pickle.dumps(Later(list))).value == []  # noqa: S301
+    assert pickle.loads(pickle.dumps(Lazy(list))).value == []  # noqa: S301

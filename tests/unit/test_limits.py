@@ -198,7 +198,7 @@ def test_retrievers_that_hold_others_and_both_frameworks_take_a_limit(corpus, cl
     ):
         with pytest.raises(TimeLimitError, match="no answer after 4 seconds"):
             ask()
-    assert StoreRetriever(store, "gar", time_limit=3.5)._present().time_limit == 3.5
+    assert StoreRetriever(store, "gar", time_limit=3.5)._current().time_limit == 3.5
     assert copy.deepcopy(Retriever(index, ROUNDS, time_limit=3.5)).time_limit == 3.5
 
 

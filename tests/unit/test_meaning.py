@@ -271,7 +271,7 @@ def test_a_parser_that_gives_something_else_is_an_error():
         with pytest.raises(InvalidArgumentError, match="expected 1 MeaningGraph"):
             MeaningCache(wrong).parse(["a"])
     for relations in (((0, "x", 7),), ((0, "x", -1),), (5,), ((0, 3, 0),)):
-        with pytest.raises(InvalidArgumentError, match="is not sound"):
+        with pytest.raises(InvalidArgumentError, match="is not valid"):
             MeaningCache(lambda text, r=relations: MeaningGraph(("a",), r)).parse(["a"])
 
     def one_by_one(self, texts):
@@ -283,7 +283,7 @@ def test_a_parser_that_gives_something_else_is_an_error():
     Short.parse = one_by_one
     assert MeaningCache(Short()).parse(["a", "bad"]) == [MeaningGraph(("a",)), MeaningGraph()]
     for graph in (MeaningGraph("abc"), MeaningGraph(("a", "b"), ((0.0, "r", 1.0),))):
-        with pytest.raises(InvalidArgumentError, match="is not sound"):
+        with pytest.raises(InvalidArgumentError, match="is not valid"):
             MeaningCache(lambda text, g=graph: g).parse(["a"])
     Short.parse = lambda self, texts: None
     with pytest.raises(InvalidArgumentError, match="gave None"):

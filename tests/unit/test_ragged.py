@@ -63,3 +63,10 @@ def test_what_moves_is_placed_among_what_stays_and_scores_do_not_rise():
     close = np.array([1.0, 1.0 + 1e-7], np.float32)
     moved = replaced(found.top(2), np.array([0, 1]), close)
     assert moved.nodes.tolist() == [0, 1] and moved.scores.tolist() == [1.0, 1.0] and close[1] > close[0]
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_candidates_of_which_none_is_ordered_anew_stay_as_they_are(count):
+    found = Candidates.seeds(np.arange(count), -np.arange(count, dtype=np.float64), "Mine")
+    same = replaced(found, np.empty(0, np.int64), np.empty(0))
+    assert same.nodes.tolist() == found.nodes.tolist() and same.scores.tolist() == found.scores.tolist()

@@ -781,7 +781,7 @@ def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
     whole = [*nodes, named], edges, np.concatenate([vectors, ONE[None]])
     index = index_of(whole)
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
-    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph without .*'entity'"):
+    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads facts of the graph without .*'entity'"):
         Retriever(remote, WalkFusion())
 
 

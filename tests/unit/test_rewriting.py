@@ -385,11 +385,24 @@ def test_inputs_chains_and_facts_go_with_their_question(kind):
 
 def test_vectors_of_the_caller_stand_for_the_question_alone():
     index, vector = linked_index(), EMBED.embed_query("punched cards")
-    search = Retriever(index, QueryDecomposition(VectorSearch(3), lambda prompt: '{"questions": ["Who broke ciphers?"]}'))
-    found = [hit.id for hit in search.retrieve("?", vector=vector)]
+    search = QueryDecomposition(VectorSearch(3), lambda prompt: '{"questions": ["Who broke ciphers?"]}')
+    found = Retriever(index, search, backfill=False).retrieve("?", vector=vector)
     by_vector = [hit.id for hit in Retriever(index, "vector").retrieve("?", 3, vector=vector)]
     by_part = [hit.id for hit in Retriever(index, "vector").retrieve("Who broke ciphers?", 3)]
-    assert set(by_vector) | set(by_part) <= set(found)
+    assert {hit.id for hit in found} == {*by_vector, *by_part}
+
+
+def test_a_part_that_is_the_question_itself_has_its_vector_alone_and_in_a_batch():
+    index, vectors = linked_index(), [EMBED.embed_query(text) for text in ("census", "punched cards")]
+
+    def model(prompt):
+        return json.dumps({"questions": [question_of(prompt)] if QUESTIONS[1] in prompt else ["Who broke ciphers?"]})
+
+    retriever = Retriever(index, QueryDecomposition(VectorSearch(3), model), backfill=False)
+    together = retriever.retrieve_batch(QUESTIONS[:2], vectors=vectors)
+    assert together == [retriever.retrieve(text, vector=vector) for text, vector in zip(QUESTIONS[:2], vectors, strict=True)]
+    by_vector = Retriever(index, "vector").retrieve("?", 3, vector=vectors[1])
+    assert [hit.id for hit in together[1]] == [hit.id for hit in by_vector]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -74,7 +74,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
-    from graph_retrievers.graph.description import tell_no_edges
+    from graph_retrievers.graph.description import warn_of_no_edges
     from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.index.storage import check_target
     from graph_retrievers.signals.embedding import embed_texts
@@ -112,7 +112,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     with _show_log():
         index = GraphIndex.from_documents(nodes, **options)
         if args.edges is None and not index.graph.has_edges:
-            tell_no_edges(index.graph)
+            warn_of_no_edges(index.graph)
     # Of a large corpus, what is not needed any more takes much.
     del nodes, files, options
     if in_blocks and cache is not None:

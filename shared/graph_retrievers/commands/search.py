@@ -53,13 +53,13 @@ def add_commands(subparsers: Any) -> None:
 
 def run_search(args: argparse.Namespace) -> None:
     """Run the ``search`` command."""
-    from graph_retrievers.retrievers.retriever import tell_unused_relevance
+    from graph_retrievers.retrievers.retriever import warn_of_unused_relevance
 
     options = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with opened_index(args, in_memory=bool(args.html)) as index:
         retriever = make_retriever(args, index, **limits)
-        tell_unused_relevance(retriever)
+        warn_of_unused_relevance(retriever)
         if args.html:
             from graph_retrievers.serve import search_page
 

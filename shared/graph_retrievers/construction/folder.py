@@ -155,7 +155,7 @@ def read_folder(
     names = [(name, path) for name, path in names if name not in generated_names]
     suffixes = [suffix for suffix, entry in FORMATS.items() if not entry.lacks_module]
     counts = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
-    _tell_unread(root, counts)
+    _warn_of_unread(root, counts)
     names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(suffixes)}.")
@@ -234,7 +234,7 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _tell_unread(root: Path, numbers: Mapping[str, int]) -> None:
+def _warn_of_unread(root: Path, numbers: Mapping[str, int]) -> None:
     """Warn of documents that are not read, and say what would read them."""
     for suffixes, advice in (
         ({suffix for suffix in numbers if suffix in FORMATS}, "pip install 'graph-retrievers[files]' installs what reads them"),

@@ -27,8 +27,9 @@ from graph_retrievers.core.requests import (
 )
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-# Without a size, any row of a graph may be.
-_ROWS, _ANY = np.dtype(np.int64), 1 << 63
+_INT64 = np.dtype(np.int64)
+# The limit of rows where the size of the graph is not known: any int64 is allowed.
+_NO_LIMIT = 1 << 63
 
 
 def _is_count(value: Any) -> bool:
@@ -44,8 +45,8 @@ def _are_strings(value: Any) -> bool:
 
 
 _TEXT, _NONE = frozenset((str,)), frozenset[type]()
-# What fields of requests have to be, by name or else by annotation (a letter of a name would be a name, too): types whose values
-# all fit, a test of the others, and what is expected.
+# What fields of requests have to be, by name or else by annotation: types whose values all fit, a test of the others, and what is
+# expected. The test of "tuple[str, ...]" refuses a string, whose letters would otherwise be taken for names.
 _FIELDS: dict[str, tuple[frozenset[type], Callable[[Any], bool], str]] = {
     "k": (_NONE, _is_count, "the number of nodes, 0 or more"),
     "most": (_NONE, _is_count, "the number of edges, 0 or more"),
@@ -71,7 +72,7 @@ def check_requests(requests: Any, size: int | None, owner: str) -> Sequence[Requ
     ...     print(error)
     Mine asked for Neighbors of row 9; expected rows from 0 to 2.
     """
-    owner, most = owner or "A search", _ANY if size is None else size
+    owner, most = owner or "A search", _NO_LIMIT if size is None else size
     if not isinstance(requests, tuple | list):
         requests = (requests,)
     for request in requests:
@@ -88,16 +89,16 @@ def check_requests(requests: Any, size: int | None, owner: str) -> Sequence[Requ
         nodes = vars(request).get("nodes")
         if nodes is not None:
             # A signal, or a function of pairs, may be one of edges.
-            end = _ANY if isinstance(request, Scores | TermScores | Pairs) else most
-            array = type(nodes) is np.ndarray and nodes.dtype is _ROWS and nodes.ndim == 1
-            # Of a few rows, argmin and argmax take a tenth of the time of min and max.
+            end = _NO_LIMIT if isinstance(request, Scores | TermScores | Pairs) else most
+            array = type(nodes) is np.ndarray and nodes.dtype is _INT64 and nodes.ndim == 1
+            # For a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):
                 _check_texts_and_mix(request, owner)
             elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and (row := _repeated(nodes)) is not None:
-                cure = "expected distinct rows, such as `candidates.nodes` or `np.unique(near.node)`"
-                raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
+                expected = "expected distinct rows, such as `candidates.nodes` or `np.unique(near.node)`"
+                raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {expected}.")
     return requests  # type: ignore[no-any-return]
 
 
@@ -172,7 +173,7 @@ def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:
     ...     print(error)
-    Mine returned row 1 twice for one query; `candidates.joined(...)` keeps the first of each node (neighbours come once an owner).
+    Mine returned row 1 twice for one query; `candidates.joined(...)` keeps the first of each node (neighbours come for each owner).
     """
     if not isinstance(candidates, Candidates):
         raise InvalidArgumentError(f"{owner}.search returned {shown(candidates)}; expected Candidates.")
@@ -206,8 +207,8 @@ def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     if np.count_nonzero(trails[:, -1] != nodes):
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
     if (twice := _repeated(nodes)) is not None:
-        cure = "`candidates.joined(...)` keeps the first of each node (neighbours come once an owner)"
-        raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query; {cure}.")
+        hint = "`candidates.joined(...)` keeps the first of each node (neighbours come for each owner)"
+        raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query; {hint}.")
 
 
 def _check_list(what: str, rows: np.ndarray, scores: np.ndarray, least: int, size: int, owner: str) -> None:

@@ -209,7 +209,7 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    For operators, trails, chains, facts and ties, see :func:`fused`. The ranks r are in the ranking (``Ranking.ranks``) and in
+    For operators, trails, chains, facts and ties, see :func:`fused`. The ranks r are in the column `ranks` of the candidates and in
     hits. A list is named after the last operator of its pipeline, with a number if several lists end in the same operator: "STeX
     1", "STeX 2".
 

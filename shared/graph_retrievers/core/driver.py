@@ -194,7 +194,7 @@ def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] |
     for call in calls.values():
         requests, count = [(task.place, request) for task, request, *_ in call], len(trace or ())
         first, around = requests[0][1], traces.SURROUNDING
-        with nullcontext() if around is None else around(first.traced_type.__name__) as tell:
+        with nullcontext() if around is None else around(first.traced_type.__name__) as report:
             results = type(first).together(backend, requests)
             check_answers(results, requests)
             if trace is not None and len(trace) > count:
@@ -202,8 +202,8 @@ def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] |
                 step = trace[-1].step + 1
             elif trace is not None:
                 trace.append(_trace_entry(step, call, perf_counter() - start, size))
-                if tell is not None:
-                    tell(trace[-1])
+                if report is not None:
+                    report(trace[-1])
                 if (log := RECORD.get()) is not None:
                     record(log, trace[-1], [request for _, request in requests], results, size, type(requests[0][0]) is not int)
             start = perf_counter()

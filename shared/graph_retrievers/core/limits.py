@@ -60,12 +60,12 @@ def _progress(trace: Sequence[Any]) -> str:
     """Return which step was reached, and what took the longest."""
     if not trace:
         return "no step of this batch was made"
-    took: dict[tuple[str, str], tuple[float, int]] = {}
+    totals: dict[tuple[str, str], tuple[float, int]] = {}
     for call in trace:
         key = call.request.__name__, " and ".join(call.operators)
-        seconds, calls = took.get(key, (0.0, 0))
-        took[key] = seconds + call.seconds, calls + 1
-    longest = sorted(took.items(), key=lambda item: -item[1][0])[:_MOST_CALLS]
+        seconds, calls = totals.get(key, (0.0, 0))
+        totals[key] = seconds + call.seconds, calls + 1
+    longest = sorted(totals.items(), key=lambda item: -item[1][0])[:_MOST_CALLS]
     summary = "; ".join(
         f"{request} for {operator} {seconds:.3g} s{f' in {calls} calls' if calls > 1 else ''}"
         for (request, operator), (seconds, calls) in longest

@@ -140,7 +140,7 @@ class Operator(ABC):
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
-        # The first class that defines one of the two: a search that another class has said nothing of is for one question.
+        # A class that defines only `search` searches for one question, even if a class from which it is derived has `batched`.
         first = next((base for base in cls.__mro__ if {"search", "batched"} & base.__dict__.keys()), cls)
         if "batched" not in first.__dict__:
             cls.batched = False
@@ -227,11 +227,11 @@ def one_by_one(
 ) -> Algorithm[Candidates]:
     """Return what a search for one question finds for each of several, which run side by side."""
     parts = candidates.apart(questions.count, questions.nodes)
-    singles = [
-        question.hearing(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
+    members = [
+        question.with_notes(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
     ]
-    alone = [search(question, part) for question, part in zip(singles, parts, strict=True)]
-    lists = yield Parallel(alone, [question.place for question in questions.members])
+    searches = [search(question, part) for question, part in zip(members, parts, strict=True)]
+    lists = yield Parallel(searches, [question.place for question in questions.members])
     return Candidates.of_each(lists, questions.nodes)
 
 

@@ -126,9 +126,9 @@ class Question:
 
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
-        return self.hearing([])
+        return self.with_notes([])
 
-    def hearing(self, notes: list[str], k: int | None = None) -> Self:
+    def with_notes(self, notes: list[str], k: int | None = None) -> Self:
         """Return this question with other notes, to which an algorithm adds, and for another k."""
         other = copy(self)
         other.notes, other.k = notes, self.k if k is None else k
@@ -215,7 +215,7 @@ class Questions(Question):
         self.__dict__.update(members[0].__dict__)
         self._members, self.count, self.size = list(members), len(members), members[0].size * len(members)
         self.place = np.array([question.place for question in members])
-        # Each has its own.
+        # Each question has its own text and notes.
         del self.text, self.notes
 
     @property

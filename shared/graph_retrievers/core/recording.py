@@ -71,17 +71,17 @@ def record(
     size: Any = None,
     of_many: bool = False,
 ) -> None:
-    """Add the results of a call to a record; of nodes beyond a `size`, none.
+    """Add the results of a call to a record, without nodes of `size` or above, which are not in the corpus.
 
     `of_many` says whether several questions ask as one (:class:`~graph_retrievers.core.question.Questions`).
     """
-    rows = [_nodes_and_scores(request, answer) for request, answer in zip(requests, answers, strict=True)]
-    columns = [[part for part in column if part is not None] for column in zip(*rows, strict=True)]
+    results_of_each = [_nodes_and_scores(request, answer) for request, answer in zip(requests, answers, strict=True)]
+    columns = [[part for part in column if part is not None] for column in zip(*results_of_each, strict=True)]
     # A column is that of all requests of the call, or of none.
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
     nodes = _NONE if nodes is None else nodes
     if of_many:
-        # As Questions number nodes.
+        # Questions number the nodes of each question apart.
         nodes, near = nodes % size, None if near is None else near % size
     mask = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[mask] for column in (scores, near))

@@ -12,19 +12,18 @@ from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = [
     "ByTitle",
-    "NearestByCosine",
     "Completion",
     "Contents",
     "Degree",
     "EdgeRows",
     "EdgeTexts",
     "Edges",
-    "WithQuery",
     "EdgesAmong",
     "Mentions",
     "Mix",
     "Near",
     "Nearest",
+    "NearestByCosine",
     "Neighbors",
     "Pairs",
     "Predecessors",
@@ -39,6 +38,7 @@ __all__ = [
     "Vectors",
     "WeightedNeighbors",
     "Weights",
+    "WithQuery",
 ]
 
 

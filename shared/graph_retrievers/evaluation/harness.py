@@ -304,8 +304,8 @@ def _built(
         if isinstance(value, Mapping) and not isinstance(value.get("system"), str):
             return _checked_run(name, value)
         if isinstance(value, str | System | Mapping | Operator):
-            return Retriever(index, value, k=k, name=name)
-        return value if isinstance(value, MemoryRetriever) else as_search(value)
+            value = Retriever(index, value, k=k, name=name)
+        return value.unfiltered if isinstance(value, MemoryRetriever) else as_search(value)
 
     built: dict[str, Any] = {}
     notes: list[str] = []

@@ -17,7 +17,7 @@ BLANK = "_blank"
 """Metadata field that is true for such a node in a database."""
 
 READ, NAMED, BARE, PAGE = range(4)
-"""See :func:`silence`."""
+"""See :func:`blank_kind`."""
 
 _logger = logging.getLogger(__name__)
 _KEY = "blank nodes"
@@ -40,28 +40,28 @@ def blank_nodes(graph: CorpusGraph) -> Tensor | None:
 
     def make() -> Tensor | None:
         columns = zip(graph.texts, graph.titles, graph.metadata, graph.origins, strict=True)
-        silent = [silence(*row) for row in columns]
-        if not any(silent):
+        kinds = [blank_kind(*row) for row in columns]
+        if not any(kinds):
             return None
         names = list(zip(graph.types, graph.titles, strict=True))
-        text_names = {name for name, kind in zip(names, silent, strict=True) if kind == READ}
-        types = {kind for kind, _ in text_names}
+        text_names = {name for name, kind in zip(names, kinds, strict=True) if kind == READ}
+        text_types = {node_type for node_type, _ in text_names}
         mask = [
-            name[0] in types and (kind == BARE or (kind == PAGE and name in text_names))
-            for name, kind in zip(names, silent, strict=True)
+            name[0] in text_types and (kind == BARE or (kind == PAGE and name in text_names))
+            for name, kind in zip(names, kinds, strict=True)
         ]
         return torch.tensor(mask, device=graph.device) if any(mask) else None
 
     return graph.cache.get(_KEY, make)  # type: ignore[no-any-return]
 
 
-def silence(text: str, title: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> int:
-    """Return what a node by itself tells of whether it is blank, see :func:`blank_nodes`.
+def blank_kind(text: str, title: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> int:
+    """Return what a node alone shows of whether it is blank, see :func:`blank_nodes`.
 
     :data:`READ` is a node with a text, and :data:`NAMED` one without that is never blank. In a type with texts, a node that is
     :data:`BARE` is blank, and one that is a :data:`PAGE` if another of its type and title has a text.
 
-    >>> silence("A loom.", "", {}, {}) == READ, silence("", "Ada", {}, {}) == NAMED, silence("", "", {}, {}) == BARE
+    >>> blank_kind("A loom.", "", {}, {}) == READ, blank_kind("", "Ada", {}, {}) == NAMED, blank_kind("", "", {}, {}) == BARE
     (True, True, True)
     """
     if _is_read(text):
@@ -76,13 +76,13 @@ def silence(text: str, title: str, metadata: Mapping[str, Any], origin: Mapping[
 
 
 def keep_blank(graph: CorpusGraph, part: CorpusGraph, rows: Tensor) -> None:
-    """Tell a part of a graph, of the nodes at some rows, what is blank in the whole, which the part alone may not show."""
+    """Keep with a part of a graph, its nodes at some rows, which are blank in the whole; the part alone may not show it."""
     blank = blank_nodes(graph)
     mask = None if blank is None else blank[rows]
     part.cache.get(_KEY, lambda: mask if mask is not None and bool(mask.any()) else None)
 
 
-def tell_blank(graph: CorpusGraph) -> None:
+def warn_of_blank(graph: CorpusGraph) -> None:
     """Warn of the nodes that have nothing to read."""
     blank = blank_nodes(graph)
     if blank is None:

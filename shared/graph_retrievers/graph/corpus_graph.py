@@ -25,8 +25,8 @@ from graph_retrievers.graph.runs import slices
 __all__ = ["CorpusGraph", "Edge", "Node"]
 
 T = TypeVar("T")
-# In single precision, sums of larger weights overflow and shares of smaller ones vanish.
-# The most is 1e30 as float32 keeps it, so that a weight that is read back is one too.
+# In single precision, sums of larger weights overflow and shares of smaller ones vanish. The
+# largest weight is 1e30 as float32 keeps it, so that a weight that is read back from single precision is valid, too.
 LIGHTEST, HEAVIEST = 1e-30, 1.0000000150474662e30
 
 
@@ -501,7 +501,7 @@ class CorpusGraph:
         ends = torch.stack([self.sources, self.targets], 1)
         twice = torch.stack([torch.ones_like(self.sources, dtype=torch.bool), self.sources != self.targets], 1)
         place = twice.flatten().nonzero().flatten()
-        # Of entries with equal ends, the lower row first, and forward before back.
+        # Entries with equal ends are in the order of their rows, forward before back.
         keys, order = torch.sort((ends * size + ends.flip(1)).flatten()[place], stable=True)
         indptr = torch.zeros(size + 1, dtype=torch.int64, device=self.device)
         indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)
@@ -537,8 +537,8 @@ class CorpusGraph:
             count = len(self.relation_names)
             order, ordered_keys = self.cache.get("incidence by relation", self._by_relation)
             key = pair_keys * count + relation
-            spot = torch.searchsorted(ordered_keys, key).clamp(max=size - 1)
-            place = torch.where((ordered_keys[spot] == key) & (relation >= 0), order[spot], place)
+            entry = torch.searchsorted(ordered_keys, key).clamp(max=size - 1)
+            place = torch.where((ordered_keys[entry] == key) & (relation >= 0), order[entry], place)
         return torch.where(mask, view.rows[place], -1), view.forward[place] | ~mask
 
     def _by_relation(self) -> tuple[Tensor, Tensor]:
@@ -551,11 +551,11 @@ class CorpusGraph:
         """Return relationship rows as edges: the given rows in their order, or all rows in the order in which they were added."""
         selection = range(self.num_edges) if rows is None else rows
         place = np.asarray(selection, np.int64)
-        ends = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
+        numbers = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
         texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
         metadata = [self.edge_metadata[row] for row in selection] if self.edge_metadata else ({} for _ in selection)
-        columns = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
-        parts = ([names[row] for row in column] for names, column in columns)
+        columns = zip((self.ids, self.ids, self.relation_names), numbers, strict=True)
+        parts = ([names[number] for number in column] for names, column in columns)
         return list(map(Edge, *parts, self.on_host("weights")[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
@@ -593,7 +593,7 @@ class CorpusGraph:
         columns = [self.on_host(name)[place].tolist() for name in ("sources", "relations", "targets")]
         texts = [self.edge_texts[row] for row in selection] if self.edge_texts else repeat("")
         names = (lambda node: self.titles[node] or self.ids[node]), self.relation_names.__getitem__
-        parts = zip(*(map(names[place % 2], column) for place, column in enumerate(columns)), strict=True)
+        parts = zip(*(map(names[number % 2], column) for number, column in enumerate(columns)), strict=True)
         return [text or " ".join(filter(None, words)) for text, words in zip(texts, parts, strict=False)]
 
     def to(self, device: str | torch.device) -> CorpusGraph:
@@ -610,8 +610,8 @@ class CorpusGraph:
 
 def simple_keys(sources: np.ndarray, targets: np.ndarray, size: int) -> np.ndarray:
     """Return ``row * size + column`` of every entry of the simple view of relationship rows, ascending."""
-    other = sources != targets
-    low, high = np.minimum(sources, targets)[other], np.maximum(sources, targets)[other]
+    mask = sources != targets
+    low, high = np.minimum(sources, targets)[mask], np.maximum(sources, targets)[mask]
     # Sorted here: np.unique is many times slower.
     keys = np.sort(np.concatenate([low * size + high, high * size + low]))
     return keys[np.diff(keys, prepend=-1) > 0]

@@ -51,8 +51,8 @@ def instant(value: Any) -> int | None:
         timestamp = datetime.fromisoformat(value)
     except ValueError:
         return None
-    since = timestamp - (_NAIVE if timestamp.tzinfo is None else _AWARE)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    elapsed = timestamp - (_NAIVE if timestamp.tzinfo is None else _AWARE)
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
 
 
 def is_date(value: Any) -> bool:

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 HUBS = 5
 """Nodes with the most neighbours that are shown."""
 _MANY_EDGES = 50
-# Of an example of a few texts, most may well have no edge.
+# In an example of fewer texts than this, most may well have no edge.
 _FEW_NODES = 20
 # Texts whose tokens the model counts.
 _COUNTED = 500
@@ -235,7 +235,7 @@ def token_counts(texts: Sequence[str], model: Any) -> np.ndarray:
     return np.round(estimates * (total / max(1, estimates[list(rows)].sum()))).astype(int)
 
 
-def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
+def warn_of_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none.
 
     A single node, such as the first chunk of an index that grows, is not a reason for a warning.
@@ -246,7 +246,7 @@ def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
 
 
 def keep_warning(before: CorpusGraph, after: CorpusGraph) -> None:
-    """Let :func:`tell_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
+    """Let :func:`warn_of_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
     if _WARNING in before.cache:
         after.cache.get(_WARNING, lambda: None)
 
@@ -264,10 +264,11 @@ def _components(graph: CorpusGraph) -> Tensor:
     parent = torch.arange(len(graph), device=graph.device)
     source, target = torch.cat([graph.sources, graph.targets]).long(), torch.cat([graph.targets, graph.sources]).long()
     while True:
-        grand = parent[parent]
+        grandparent = parent[parent]
         # The parent of a node, and the node itself, take the lowest grandparent of the neighbours.
-        update = parent.scatter_reduce(0, parent[source], grand[target], "amin").scatter_reduce(0, source, grand[target], "amin")
-        update = torch.minimum(update, grand)
+        update = parent.scatter_reduce(0, parent[source], grandparent[target], "amin")
+        update = update.scatter_reduce(0, source, grandparent[target], "amin")
+        update = torch.minimum(update, grandparent)
         if torch.equal(update, parent):
             return parent
         parent = update

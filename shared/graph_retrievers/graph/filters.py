@@ -35,7 +35,7 @@ Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 
 # Every condition is tested on every node.
 _MOST = 10_000
-# Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
+# The number of unknown fields for which a similar one is looked for, and their length: each is compared with all fields.
 _SUGGESTED, _LONGEST = 5, 100
 # Problems remembered for a graph, so that each is reported once.
 _MOST_REMEMBERED = 1000
@@ -135,7 +135,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
             test = _compile(flat, count(1))
             _check_dates(graph, flat)
             if len(graph):
-                _tell_impossible(graph, flat)
+                _warn_of_impossible(graph, flat)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
             raise
@@ -167,7 +167,7 @@ def flat_filter(condition: Any) -> Any:
             inside += _inside(key, clause)
         else:
             flat[key] = clause
-    # Apart, since the filter may name one of these paths too; what is not a list is refused later.
+    # Added as parts of $and, since the filter may name one of these paths too; an $and that is not a list is refused later.
     if inside and isinstance(flat.setdefault("$and", []), list):
         flat["$and"] = flat["$and"] + inside
     return flat
@@ -280,7 +280,7 @@ def _has_date(value: Any) -> bool:
 
 
 def _check_mask(mask: Tensor, nodes: int) -> None:
-    # First, since a nested tensor has no shape.
+    # Checked first, since a nested tensor has no shape.
     if mask.is_nested or mask.layout is not torch.strided or mask.is_meta:
         kind = "nested" if mask.is_nested else str(mask.layout).removeprefix("torch.")
         raise InvalidArgumentError(
@@ -288,12 +288,12 @@ def _check_mask(mask: Tensor, nodes: int) -> None:
         )
     if mask.dtype != torch.bool or mask.shape != (nodes,):
         raise InvalidArgumentError(
-            f"A filter mask has one bool a node, shape [{nodes}]; got {mask.dtype} of shape {list(mask.shape)}."
+            f"A filter mask has one bool for each node, shape [{nodes}]; got {mask.dtype} of shape {list(mask.shape)}."
         )
 
 
-def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
-    """Log a warning, once a graph and field, for a part of a condition that no node can satisfy."""
+def _warn_of_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+    """Log a warning, once for each graph and field, for a part of a condition that no node can satisfy."""
     kinds_of = graph.cache.get("kinds of", lambda: _kinds(graph))
     # Conditions come with questions, so their number is not bounded.
     already: Cache | None = graph.cache.get("filter problems", lambda: Cache(_MOST_REMEMBERED))
@@ -304,7 +304,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     def kinds(key: str) -> Set[str]:
         return _kinds_at(graph, key) if "." in key else kinds_of.get(key, set())
 
-    conditions = [each for each in needed_fields(condition) if problem_key(*each) not in already]
+    conditions = [each for each in needed_fields(condition) if problem_key(*each[:2]) not in already]
     for pair, fault in faults(conditions, kinds, kinds_of):
         already.get(pair, partial(logger.warning, "%s", fault))
 
@@ -323,7 +323,7 @@ def needed_fields(condition: Mapping[str, Any], optional: Set[str] = frozenset()
                     yield key, operator, value
 
 
-def problem_key(key: str, operator: str, value: Any) -> tuple[str, str]:
+def problem_key(key: str, operator: str) -> tuple[str, str]:
     """Return the key of a condition under which a problem is remembered."""
     return key[:_LONGEST], operator
 
@@ -336,21 +336,21 @@ def faults(
     `kinds` returns the kinds of values that nodes have in a field, "text", "number", "list" and "mapping", and none if no node has
     the field; `fields` are all that nodes have.
     """
-    suggest: set[str] = set()
+    compared: set[str] = set()
     for key, operator, value in conditions:
         field_kinds = {"text"} if key in _NODE_FIELDS else kinds(key)
-        if not field_kinds and len(suggest) < _SUGGESTED:
-            suggest.add(key)
-        fault = _mismatch(key, operator, value, field_kinds) if field_kinds else _unknown(key, fields, key in suggest)
+        if not field_kinds and len(compared) < _SUGGESTED:
+            compared.add(key)
+        fault = _mismatch(key, operator, value, field_kinds) if field_kinds else _unknown(key, fields, key in compared)
         if fault:
-            yield problem_key(key, operator, value), fault
+            yield problem_key(key, operator), fault
 
 
 def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
     """Return what to say of a field that no node has."""
-    there = ", ".join(islice(fields, 30)) or "none"
+    known = ", ".join(islice(fields, 30)) or "none"
     other = suggestion(key, fields) if suggest else ""
-    return f"The filter names {shown(key)}, which is not a metadata field of any node.{other} The fields are: {there}."
+    return f"The filter names {shown(key)}, which is not a metadata field of any node.{other} The fields are: {known}."
 
 
 def matching_kinds(operator: str, value: Any) -> Set[str] | None:
@@ -362,7 +362,7 @@ def matching_kinds(operator: str, value: Any) -> Set[str] | None:
     values = list(value) if operator == "$in" else [value]
     # Dates are kept as text.
     kinds = {_kind(kind) for kind in {str if is_date(each) else type(each) for each in values} - {NoneType}}
-    # Of values of other types it is not known what they equal.
+    # It is not known what values of other types equal.
     if not (kinds or operator in _ORDERS) or not kinds <= _KINDS:
         return None
     if operator == "$contains":
@@ -432,8 +432,8 @@ def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
 
 def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
     """Return which nodes have one of the types: Tensor, shape [N], bool."""
-    rows = [i for i, name in enumerate(graph.type_names) if name in types]
-    return torch.isin(graph.node_types, torch.tensor(rows, dtype=torch.int32, device=graph.device))
+    numbers = [number for number, name in enumerate(graph.type_names) if name in types]
+    return torch.isin(graph.node_types, torch.tensor(numbers, dtype=torch.int32, device=graph.device))
 
 
 _KINDS = {"text", "number", "list", "mapping"}
@@ -476,7 +476,7 @@ def _entry_test(key: str, clause: Any, numbers: Iterator[int]) -> _Test:
 
 
 def as_metadata(value: Any) -> Any:
-    """Return a value as a graph keeps it, a date as an ISO string, say; one that no graph keeps as it is."""
+    """Return a value as a graph keeps it, such as a date as an ISO string, or itself if no graph keeps such values."""
     if isinstance(value, Mapping):
         return {key: as_metadata(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -554,7 +554,7 @@ def _within(value: Any, period: Moment) -> bool:
 
 def _dated_order(operator: str, period: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a value is before or after a moment; `otherwise` compares texts that are not dates with its text."""
-    # After a day is from its end on.
+    # A value after a day is one from its end on.
     bound = period.after if operator in ("$gt", "$lte") else period.first
     compare = operators.ge if operator in ("$gt", "$gte") else operators.lt
 

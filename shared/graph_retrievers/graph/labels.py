@@ -6,7 +6,7 @@ import re
 
 __all__ = ["label"]
 
-# Of letters and digits that say nothing, as LlamaIndex and vector stores of LangChain make ids, or a hash; something may follow.
+# An id of random letters and digits, as LlamaIndex and vector stores of LangChain make them, or a hash; more may follow.
 _RANDOM = re.compile(r"(?:\A|/)(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{33,})(?![0-9a-z])", re.IGNORECASE)
 _MARKS = re.compile(r"^[#>*+\-\s]+")
 _LENGTH = 48
@@ -34,7 +34,7 @@ def label(node: str, title: str, text: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text in one line of at most `most` characters, which ends behind a word if it is cut.
+    """Return a text in one line of at most `most` characters, which ends after a word if it is cut.
 
     Examples
     --------

@@ -12,10 +12,11 @@ from types import ModuleType
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.words import normal, word_pattern
 
+# How many texts are read, and how many characters of each.
 _TEXTS, _CHARACTERS = 1000, 1000
-# Of words; of texts that are decided.
+# The least share of the words that a script has, and the share that a language exceeds of the texts with a known language.
 _LEAST, _MAJORITY = 0.02, 0.5
-# Distinct common words of a language in all texts.
+# The least number of distinct common words of a language in all texts.
 _FEWEST = 2
 
 
@@ -143,30 +144,30 @@ def main_languages(texts: Iterable[str]) -> str:
     """
     texts = texts if isinstance(texts, Sequence) else list(texts)
     step = max(1, len(texts) // _TEXTS)
-    words, votes, vocabulary = Counter[str](), Counter[str](), set[str]()
+    script_counts, votes, vocabulary = Counter[str](), Counter[str](), set[str]()
     for text in islice(texts, 0, None, step):
         text = normal(text[:_CHARACTERS]).casefold()
         frequencies = Counter(word_pattern(text).findall(text))
         scripts = Counter[str]()
         for word, count in frequencies.items():
             scripts[script_of(word)] += count
-        words += scripts
+        script_counts += scripts
         vocabulary.update(frequencies)
         for script in filter(None, scripts):
             counts = {code: sum(frequencies[word] for word in _LANGUAGES[code].words) for code in _of_script(script)}
             best = sorted(counts, key=lambda code: -counts[code])[:2]
             if best and counts[best[0]] > (counts[best[1]] if len(best) > 1 else -1):
                 votes[best[0]] += 1
-    total, languages = sum(words.values()), list[str]()
+    total, languages = sum(script_counts.values()), list[str]()
     # Japanese is written with Han characters too.
-    if words["kana"] > _LEAST * (words["kana"] + words["han"]):
-        words["kana"] += words.pop("han", 0)
-    for script, count in sorted(words.items(), key=lambda pair: (-pair[1], pair[0])):
+    if script_counts["kana"] > _LEAST * (script_counts["kana"] + script_counts["han"]):
+        script_counts["kana"] += script_counts.pop("han", 0)
+    # One common word alone may be a name, or a word of another language.
+    votes = Counter({code: n for code, n in votes.items() if len(vocabulary & _LANGUAGES[code].words) >= _FEWEST})
+    for script, count in sorted(script_counts.items(), key=lambda pair: (-pair[1], pair[0])):
         codes = _of_script(script)
         if not codes or count < _LEAST * total:
             continue
-        # One common word alone may be a name, or a word of another language.
-        votes = Counter({code: n for code, n in votes.items() if len(vocabulary & _LANGUAGES[code].words) >= _FEWEST})
         total_votes = sum(votes[code] for code in codes)
         if not total_votes:
             # The first of a script is the one that most people write.
@@ -211,7 +212,7 @@ def _lists() -> ModuleType:
 
 @cache
 def stem_of(language: str) -> Callable[[str], str]:
-    """Return the function that stems a word in folded case by its script: of several languages that of the script's.
+    """Return the function that stems a word in folded case, by the stemmer of the language that is written in its script.
 
     The stemmers are those of Snowball. Words with digits, and of scripts whose language has none, stay as they are.
 

@@ -98,8 +98,8 @@ def is_proper_name(name: str) -> bool:
     [True, True, False, False, True]
     """
     words = [word for word in name.split() if word[0].isalnum() and word not in _PARTICLES]
-    begun = all(_capital(word) or word[0].isdigit() or _caseless(word) for word in words)
-    return begun and any(_caseless(word) or (_capital(word) and word[1:].islower()) for word in words)
+    capitalized = all(_capital(word) or word[0].isdigit() or _caseless(word) for word in words)
+    return capitalized and any(_caseless(word) or (_capital(word) and word[1:].islower()) for word in words)
 
 
 def opening_name(title: str, text: str) -> str:
@@ -139,7 +139,7 @@ def name_keys(text: str) -> frozenset[str]:
 def step_name(near: str, relation: int) -> str:
     """Return the name, in quotation marks, of a step without an edge; "" if its relation is not that of a name in the text.
 
-    `near` is the text of the step's first node, and `relation` is from ``Ranking.relations``: -2 minus the number of the name.
+    `near` is the text of the step's first node, and `relation` is from ``Candidates.relations``: -2 minus the number of the name.
 
     >>> step_name("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'
@@ -301,14 +301,14 @@ class NameTable:
         while start < len(words):
             step = 1
             lengths = self._lengths.get(" ".join(words[start : start + 2]), ())
-            # The second word of a Korean name may have particles behind it.
+            # The second word of a Korean name may be followed by particles.
             for length in dict.fromkeys((*lengths, 2, 1)) if self._korean else (*lengths, 1):
                 name = " ".join(words[start : start + length])
                 if name not in self._rows and not self._korean:
                     continue
                 spelling = tokens[start : start + length]
                 if name not in self._rows:
-                    # A name with particles behind it; other words of it may have capitals to fold.
+                    # A name that particles follow; other words of it may have capitals to fold.
                     before = name.removesuffix(spelling[-1])
                     stem = next((stem for stem in korean_stems(spelling[-1]) if before + stem in self._rows), "")
                     name, spelling = before + stem, [*spelling[:-1], stem]
@@ -371,10 +371,10 @@ def name_types(graph: GraphFacts) -> tuple[str, ...]:
     def read(graph: CorpusGraph) -> tuple[str, ...]:
         if "" not in graph.texts:
             return ()
-        names, text_types = set[str](), set[str]()
+        marked_types, other_types = set[str](), set[str]()
         for kind, text, metadata in zip(graph.types, graph.texts, graph.metadata, strict=True):
-            (names if not text and metadata.get(NAMED_BY_TEXTS) is True else text_types).add(kind)
-        return tuple(sorted(names - text_types)) if text_types else ()
+            (marked_types if not text and metadata.get(NAMED_BY_TEXTS) is True else other_types).add(kind)
+        return tuple(sorted(marked_types - other_types)) if other_types else ()
 
     return graph.fact("types of names", read)
 

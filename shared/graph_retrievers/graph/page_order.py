@@ -34,8 +34,8 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
     such as those of a splitter that counts again in each section, are ignored. `addresses` has the page of each node, "" for
     none.
 
-    >>> held = [{"start_index": 80}, {"start_index": 0}, {}, {}]
-    >>> page_order(["a.md", "a.md", "b.md", "b.md"], held, [{}] * 4)
+    >>> metadata = [{"start_index": 80}, {"start_index": 0}, {}, {}]
+    >>> page_order(["a.md", "a.md", "b.md", "b.md"], metadata, [{}] * 4)
     PageOrder(rows={'a.md': [1, 0], 'b.md': [2, 3]}, unknown=['b.md'])
     """
     pages: dict[str, list[int]] = defaultdict(list)
@@ -66,7 +66,7 @@ def titled_rows(
 
 
 def _keys(chunks: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Return what to sort the chunks of a page by; the same for chunks whose order is not told."""
+    """Return what to sort the chunks of a page by; the same for chunks whose order is not known."""
     numbers = next(_columns(_NUMBERS, chunks), [0.0] * len(chunks))
     for places in _columns(PLACE_FIELDS, chunks):
         keys = list(zip(numbers, places, strict=True))

@@ -77,9 +77,9 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
 def copied(value: Any) -> Any:
     """Return a deep copy; of values for JSON in a fraction of the time of :func:`copy.deepcopy`.
 
-    >>> held = {"tags": ["loom"]}
-    >>> copied(held)["tags"].append("card")
-    >>> held
+    >>> metadata = {"tags": ["loom"]}
+    >>> copied(metadata)["tags"].append("card")
+    >>> metadata
     {'tags': ['loom']}
 
     Raises InvalidArgumentError for a value that cannot be copied, such as an open file, or is nested too deeply.

@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 __all__ = ["top_k"]
 
 
-def ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
+def check_ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
     """Raise InvalidArgumentError unless rows and scores, both of shape [B, K], are lists of distinct rows with a number for each.
 
     Rows are integers below `size`, and -1 on pads. `owner` is named in the error.
@@ -74,7 +74,7 @@ def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
     """
     gap = values[..., :-1] - values[..., 1:]
     near = (gap <= slack[..., :-1]) & (gap < torch.inf)
-    # To wait for the answer of another device takes longer than what follows.
+    # To wait for the answer of another device would take longer than what follows.
     if values.device.type == "cpu" and not bool((near & (gap > 0)).any()):
         return None
     # Infinite scores equal only each other, with a gap of NaN.
@@ -120,7 +120,7 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     length = torch.where(rows >= 0, indptr[safe + 1] - start, torch.zeros_like(start))
     total = int(length.sum())
     owner = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), length, output_size=total)
-    # The gap between a row's place in the CSR arrays and in the flat list; index_select is several times an index's speed.
+    # The gap between a row's place in the CSR arrays and in the flat list; index_select is several times as fast as indexing.
     shift = start - torch.cumsum(length, 0) + length
     entry = torch.arange(total, device=rows.device) + shift.index_select(0, owner)
     return owner, entry
@@ -177,7 +177,7 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     >>> min_max(torch.tensor([[3.0, 4.0, 5.0]]), torch.tensor([[3.0]]), torch.tensor([[5.0]]))
     tensor([[0.0000, 0.5000, 1.0000]])
     """
-    level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
+    level = high - low <= _ROUNDING * torch.maximum(high.abs(), low.abs())
     return (values - low).div_((high - low).masked_fill(level, 1.0)).clamp_(0, 1).masked_fill_(level, 1.0)
 
 

@@ -6,7 +6,7 @@ import re
 
 from graph_retrievers.graph.names import NAME_TITLES
 
-# What may end a sentence, with what closes a quotation behind it; lines end sentences too.
+# What may end a sentence, with what closes a quotation after it; lines end sentences too.
 _END = re.compile(r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u2019\u201d)\]]*+(?=\s)|[\u3002\uff01\uff1f]+|\n")
 _LAST_WORD, _NEXT = re.compile(r"\w+\Z"), re.compile(r"\s*(\S)")
 # Characters before a full stop that tell whether it ends an initial or a title.

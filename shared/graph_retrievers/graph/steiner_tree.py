@@ -48,7 +48,7 @@ def _grow(sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, costs: n
     label, surplus, active = np.arange(prizes.size), prizes.astype(float), prizes > 0
     slack, edges, forest = costs.astype(float), np.arange(costs.size), list[int]()
     near, far = label[sources], label[targets]
-    # Of edges that become tight together, those at the highest prizes come first.
+    # Edges that become tight together are taken in the order of the prizes at their ends, highest first.
     prize_sums = prizes[sources] + prizes[targets]
     rounding = _ROUNDING * max(prizes.max(initial=0.0), costs.max(initial=0.0))
     while np.count_nonzero(active) > 1:

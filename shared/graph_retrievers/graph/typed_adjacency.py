@@ -24,21 +24,21 @@ class TypedAdjacency:
     def __init__(self, graph: CorpusGraph, order: str = "type") -> None:
         view, self.order = graph.incidence, choice("order", order, ("type", "relation"))
         types, relations = graph.type_names, sorted(graph.relation_names)
-        kind = graph.node_types[view.neighbors.long()].long()
+        node_type = graph.node_types[view.neighbors.long()].long()
         # Relations are numbered by name, so that the order in which edges were given does not matter.
         numbers = {name: number for number, name in enumerate(relations)}
         rank = torch.tensor([numbers[name] for name in graph.relation_names], dtype=torch.int64, device=graph.device)
         relation = rank[view.relations.long()]
         if order == "type":
-            codes, step = torch.unique(kind * max(len(relations), 1) + relation, return_inverse=True)
+            codes, kind = torch.unique(node_type * max(len(relations), 1) + relation, return_inverse=True)
             pairs = [divmod(code, len(relations)) for code in codes.tolist()]
         else:
-            codes, step = torch.unique(relation * max(len(types), 1) + kind, return_inverse=True)
+            codes, kind = torch.unique(relation * max(len(types), 1) + node_type, return_inverse=True)
             pairs = [divmod(code, len(types))[::-1] for code in codes.tolist()]
         self.kinds = [(types[a], relations[b]) for a, b in pairs]
         self._spans: dict[tuple[str | None, str | None], tuple[int, int]] = {}
         rows = torch.repeat_interleave(torch.arange(len(graph), device=graph.device), view.indptr.diff())
-        keys, place = torch.sort(rows * max(len(self.kinds), 1) + step, stable=True)
+        keys, place = torch.sort(rows * max(len(self.kinds), 1) + kind, stable=True)
         self.neighbors: np.ndarray = view.neighbors[place].cpu().numpy()
         cells = len(graph) * max(len(self.kinds), 1)
         self._keys: np.ndarray = keys.cpu().numpy()
@@ -57,8 +57,8 @@ class TypedAdjacency:
         if first is None and second is not None:
             raise InvalidArgumentError(f"An adjacency ordered by {self.order} cannot step by the other alone.")
         if (type_name, relation) not in self._spans:
-            mine = [i for i, (t, r) in enumerate(self.kinds) if type_name in (None, t) and relation in (None, r)]
-            self._spans[type_name, relation] = (mine[0], mine[-1] + 1) if mine else (0, 0)
+            kinds = [i for i, (t, r) in enumerate(self.kinds) if type_name in (None, t) and relation in (None, r)]
+            self._spans[type_name, relation] = (kinds[0], kinds[-1] + 1) if kinds else (0, 0)
         return self._spans[type_name, relation]
 
     def slices(self, nodes: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,7 +43,7 @@ _LETTER, _PAIR_LETTER = re.compile(rf"[{_UNSPACED}][{MARKS}]*"), re.compile(rf"[
 _POINTS = re.compile("[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 _LAST_LETTER, _MARK = re.compile(rf"[{_UNSPACED}][{MARKS}]*\Z"), re.compile(f"[{MARKS}]")
 _HANGUL = ("\uac00", "\ud7a3")
-# Particles of Korean, which are written right behind a noun, and the forms of "to be" that are.
+# Particles of Korean, which are written directly after a noun, and the forms of "to be" that are.
 _PARTICLE = (
     "에게서|에서|에게|께서|에|은|는|이|가|을|를|의|과|와|도|만|으로서|으로써|으로|로서|로써|로|부터|까지|마다|처럼|보다|하고|한테|"
     "이랑|랑|이나|나|이란|란|이라는|라는|이라고|라고|이며|며|이고|고|이자|이다|다|이었다|였다|입니다|이라|라|인|씨|님"
@@ -145,7 +145,7 @@ def pairs(word: str) -> list[str]:
             continue
         letters = _PAIR_LETTER.findall(part)
         if len(letters) == 1:
-            # Particles behind a word of another script are not a word.
+            # Particles after a word of another script are not a word.
             terms += [part] if not (terms and _PARTICLES.fullmatch(part)) else []
             continue
         terms += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]

@@ -119,7 +119,7 @@ def _joint_text(parts: Sequence[_Part], places: Collection[tuple[int, int]] | No
 
 
 def _text_within(parts: Sequence[_Part], most: int, count: Callable[[str], int]) -> str:
-    """Return parts as one text of at most so many tokens, with the entries that fit and a line that says what is left out."""
+    """Return parts as one text of at most `most` tokens, with the entries that fit and a line that says what is left out."""
     total = sum(len(part.entries) for part in parts)
     # Nothing follows the last entry.
     places = _fitting(parts, most + count("\n\n"), count)
@@ -136,17 +136,17 @@ def _text_within(parts: Sequence[_Part], most: int, count: Callable[[str], int])
 
 
 def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> list[tuple[int, int]]:
-    """Return the places (part, entry) of the entries that fit into so many tokens, those of the first part first."""
+    """Return the places (part, entry) of the entries that fit into `room` tokens, those of the first part first."""
     places = []
     for place, part in enumerate(parts):
-        heading = count(f"{part.heading}\n\n")
+        heading_tokens = count(f"{part.heading}\n\n")
         for row in part.order:
             entry = part.entries[row]
             # A language model need not write about what does not fit anyway.
-            if heading + count(f"{entry.line}\n") > room or (cost := heading + count(f"{entry.text}\n")) > room:
+            if heading_tokens + count(f"{entry.line}\n") > room or (cost := heading_tokens + count(f"{entry.text}\n")) > room:
                 continue
             places.append((place, row))
-            heading, room = 0, room - cost
+            heading_tokens, room = 0, room - cost
     return places
 
 

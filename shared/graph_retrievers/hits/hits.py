@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, overload
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.graph.node_path import SharedName
@@ -63,7 +63,7 @@ class Hits(Sequence[Hit]):
         trace: Trace | None = None,
     ) -> None:
         entries, mentions = tuple(hits), (dict(mentioned or {}), dict(edges or {}))
-        self._set(Later(lambda: entries), tuple(notes), Later(lambda: mentions), trace)
+        self._set(Lazy(lambda: entries), tuple(notes), Lazy(lambda: mentions), trace)
 
     @classmethod
     def later(
@@ -77,13 +77,11 @@ class Hits(Sequence[Hit]):
 
         `mentions` returns what `mentioned` and `edges` contain for some hits; it is called when a subgraph is first asked for.
         """
-        result, entries = cls.__new__(cls), Later(hits)
-        result._set(entries, tuple(notes), Later(lambda: mentions(entries.value)), trace)
+        result, entries = cls.__new__(cls), Lazy(hits)
+        result._set(entries, tuple(notes), Lazy(lambda: mentions(entries.value)), trace)
         return result
 
-    def _set(
-        self, entries: Later[tuple[Hit, ...]], notes: tuple[str, ...], mentions: Later[_Mentions], trace: Trace | None
-    ) -> None:
+    def _set(self, entries: Lazy[tuple[Hit, ...]], notes: tuple[str, ...], mentions: Lazy[_Mentions], trace: Trace | None) -> None:
         self._entries, self._notes, self._mentions, self._trace = entries, notes, mentions, Trace() if trace is None else trace
 
     @property
@@ -135,7 +133,7 @@ class Hits(Sequence[Hit]):
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
         entries, part = tuple(hits), Hits.__new__(Hits)
-        part._set(Later(lambda: entries), self._notes, self._mentions, self._trace)
+        part._set(Lazy(lambda: entries), self._notes, self._mentions, self._trace)
         return part
 
     @property

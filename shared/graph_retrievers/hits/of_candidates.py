@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates, wider
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.trace import Trace
@@ -45,7 +45,7 @@ def to_hits(
     mask: np.ndarray | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
-    similarities: Later[Similarities] | None = None,
+    similarities: Lazy[Similarities] | None = None,
     trace: Trace | None = None,
     notes: Sequence[Sequence[str]] = (),
 ) -> list[Hits]:
@@ -64,7 +64,7 @@ def to_hits(
         Maps the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         The reason of the retriever, for all hits that are nodes.
-    similarities : Later, optional
+    similarities : Lazy, optional
         Mapping of (int, int) to float or None: `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
         The requests of the batch.
@@ -80,9 +80,9 @@ def to_hits(
         For a step of a path that neither an edge nor a name joins.
     """
     paths = _Paths(graph, mask)
-    maker = _HitMaker(paths, plain, reason, similarities or Later(dict))
+    maker = _HitMaker(paths, plain, reason, similarities or Lazy(dict))
     relations = None if all(part.relations is None for part in lists) else [part.steps() for part in lists]
-    trails = paths.steps([part.trails for part in lists], relations, lambda b, n: _operator(lists[b], n), "trail")
+    trails = paths.steps([part.trails for part in lists], relations, lambda b, n: lists[b].operators[lists[b].origins[n]], "trail")
     chains = [None if part.chains is None else paths.visible_chains(part.chains) for part in lists]
     chain_steps: Sequence[_Steps | None] = [None] * len(lists)
     if any(chains):
@@ -95,11 +95,6 @@ def to_hits(
         hits = partial(maker.hits, b, part, trails[b], chain_steps[b])
         results.append(Hits.later(hits, notes[b] if notes else (), paths.mentions, trace))
     return results
-
-
-def _operator(candidates: Candidates, place: int) -> str:
-    """Return the operator that found the candidate at a place."""
-    return candidates.operators[candidates.origins[place]]
 
 
 def result_rows(candidates: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -134,7 +129,7 @@ class _Paths:
         return self.mask is None or bool(self.mask[row])
 
     def title(self, row: int) -> str:
-        """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
+        """Return the title of a node, or a label if it has none and its id is a UUID; "" if it may not be shown."""
         graph = self.graph
         return path_title(graph.ids[row], graph.titles[row], graph.texts[row]) if self.may_show(row) else ""
 
@@ -190,7 +185,7 @@ class _Paths:
             steps = np.stack([column[mask] for column in columns])
             near, far, *rest = torch.from_numpy(steps).to(self.graph.device)
             edges = self.graph.steps_between(near, far, rest[0] if rest and steps[2].max() >= 0 else None)
-            # One answer of the device to wait for.
+            # Stacked, so that the device is waited for only once.
             rows, forward = torch.stack([edges[0], edges[1].long()]).cpu().numpy()
             codes = steps[2] if rest else np.full(len(rows), -1)
             for place in np.flatnonzero(rows < 0).tolist():
@@ -257,7 +252,7 @@ class _HitMaker:
     """Makes the hits of a question."""
 
     def __init__(
-        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Later[Similarities]
+        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Lazy[Similarities]
     ) -> None:
         self.paths, self.plain, self.reason, self.similarities = paths, plain, reason, similarities
 
@@ -311,8 +306,8 @@ class _HitMaker:
         for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), chain_steps.by_path(), strict=True):
             rows = [row for row in nodes if row >= 0]
             path = self.paths.path(rows, steps[: len(rows) - 1])
-            scored_path, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
-            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored_path, kind="chain", similarity=near)
+            scored_path, similarity = _scored(path, score) if chains.rising else path, self._largest(b, rows)
+            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored_path, kind="chain", similarity=similarity)
 
     def _facts(self, b: int, facts: Facts) -> Iterator[Hit]:
         graph, paths = self.paths.graph, self.paths
@@ -324,9 +319,9 @@ class _HitMaker:
                 ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
                 # Edges with the same relation between the same nodes are separate facts.
                 place = graph.parallel_place(row)
-                ids, near = ids if place == 1 else f"{ids} | {place}", self._largest(b, map(graph.row, ends))
+                ids, similarity = ids if place == 1 else f"{ids} | {place}", self._largest(b, map(graph.row, ends))
                 metadata, operator = copied(edge.metadata), facts.operator
-                yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near)
+                yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=similarity)
 
     def _largest(self, b: int, nodes: Iterable[int]) -> float | None:
         similarities = self.similarities.value

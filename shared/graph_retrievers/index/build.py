@@ -12,7 +12,7 @@ from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.graph.blank import tell_blank
+from graph_retrievers.graph.blank import warn_of_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
 from graph_retrievers.index.parts import Built, check_not_empty
@@ -61,9 +61,9 @@ def build(
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
-    tell_blank(graph)
+    warn_of_blank(graph)
     # A wrong one is refused before texts are embedded.
-    words = word_options(bm25)
+    bm25_options = word_options(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)
     metric = metric or getattr(model, "default_metric", None)
 
@@ -81,7 +81,7 @@ def build(
             if model is None:
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
             vectors = embed(graph.contents())
-        # As the index keeps them, and a change finds them.
+        # Edges are made from vectors as the index keeps them, and as a change finds them.
         table = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
         parts = edge_parts(edges, CorpusNodes(nodes, documents, table), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
@@ -94,21 +94,21 @@ def build(
         kinds: dict[str, Any] = {"backend": dense_backend, "precision": dense_precision, "metric": metric or "dot"}
         signals["dense"] = dense = DenseIndex(vectors, device=graph.device, **kinds)
         if metric is None:
-            _tell_lengths(dense.norms)
+            _warn_of_lengths(dense.norms)
     if bm25 is True and vectors is None:
         # Vectors know the forms of words; without them, stems are all there is.
-        words = {"stem": True}
+        bm25_options = {"stem": True}
     if isinstance(bm25, Signal):
         signals["bm25"] = bm25.to(graph.device)
     elif bm25 is not False:
-        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **words)
+        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **bm25_options)
     if edge_signals:
-        # Without edges too, so that a change that adds some knows that they are to have signals.
+        # Without edges too, so that edges that a change adds have signals.
         contents = graph.edge_contents()
-        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **words)
+        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **bm25_options)
         if model is not None:
             if not contents and vectors is None:
-                # Which tells their width.
+                # An index without edges has no vector of one: that of a node shows the width.
                 vectors = embed(graph.contents()[:1])
             edge_vectors = embed(contents) if contents else vectors[:0]
             signals["edge_dense"] = DenseIndex(edge_vectors, device=graph.device, covers="edges", metric=metric or "dot")
@@ -135,7 +135,7 @@ def _given_vectors(graph: CorpusGraph, documents: Sequence[Any], embed: Callable
     return document_vectors(documents, None if embed is None else lambda places: embed([graph.content(row) for row in places]))
 
 
-def _tell_lengths(lengths: Tensor) -> None:
+def _warn_of_lengths(lengths: Tensor) -> None:
     """Warn of vectors that are not of unit length; those of half precision differ from it by less than a hundredth."""
     lengths = lengths[lengths > 0]
     if lengths.numel() and bool(((lengths - 1).abs() > 0.01).any()):

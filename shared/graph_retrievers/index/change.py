@@ -59,23 +59,23 @@ def change(
     new, other = as_list("add", add, "documents"), as_list("upsert", upsert, "documents")
     nodes = _change_nodes(before.graph, new, other, delete, delete_sources, strict)
     check_not_empty(nodes.graph)
-    brought = dict(zip(nodes.rows.tolist(), _own_vectors([*new, *other], vectors), strict=True))
+    given_vectors = dict(zip(nodes.rows.tolist(), _own_vectors([*new, *other], vectors), strict=True))
 
     def embed(texts: list[str]) -> Tensor:
         if before.embedding is None:
             raise MissingSignalError(f"{len(texts)} new texts have no vectors; pass vectors=, or give the index a model.")
         return embed_corpus(before.embedding, texts, show_progress=show_progress)
 
-    over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
+    by_cover: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
     for name, signal in before.signals.items():
-        over[signal.covers][name] = signal
-    signals = _updated_signals(over["nodes"], _Contents(nodes.graph), nodes.old_rows, embed, brought)
+        by_cover[signal.covers][name] = signal
+    signals = _updated_signals(by_cover["nodes"], _Contents(nodes.graph), nodes.old_rows, embed, given_vectors)
     sources = _change_edges(before, nodes, add_edges, delete_edges, getattr(signals.get("dense"), "vectors", None))
-    if over["edges"]:
+    if by_cover["edges"]:
         place = {text: row for row, text in enumerate(before.graph.edge_contents())}
         contents = nodes.graph.edge_contents()
         old_rows = np.array([place.get(text, -1) for text in contents], np.int64)
-        signals |= _updated_signals(over["edges"], contents, old_rows, embed, {})
+        signals |= _updated_signals(by_cover["edges"], contents, old_rows, embed, {})
     return Built(nodes.graph, {name: signals[name] for name in before.signals}, before.embedding, sources)
 
 
@@ -134,9 +134,9 @@ def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) ->
     stay[list(deleted)] = False
     place = np.where(stay, np.cumsum(stay) - 1, -1)
     current_rows = [graph.row(node) if node in graph else -1 for node in new.ids]
-    at = [row if row >= 0 and stay[row] else -1 for row in current_rows]
-    additions = [number for number, row in enumerate(at) if row < 0]
-    rows = place[at] if len(graph) else np.full(len(at), -1)
+    kept_rows = [row if row >= 0 and stay[row] else -1 for row in current_rows]
+    additions = [number for number, row in enumerate(kept_rows) if row < 0]
+    rows = place[kept_rows] if len(graph) else np.full(len(kept_rows), -1)
     rows[additions] = np.arange(len(additions)) + int(stay.sum())
     ends, columns = [*sorted(deleted), len(graph)], dict[str, list[Any]]()
     for name in COLUMNS:
@@ -146,7 +146,7 @@ def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) ->
         for start, stop in zip([0, *(row + 1 for row in ends)], ends, strict=False):
             values += old_values[start:stop]
         for number, row in enumerate(rows.tolist()):
-            if at[number] >= 0:
+            if kept_rows[number] >= 0:
                 values[row] = new_values[number]
         columns[name] = values + [new_values[number] for number in additions]
     return graph.with_columns(columns), place, rows
@@ -176,8 +176,8 @@ def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | No
     """Return the vectors given for documents, or their own, of unit length; None for a document without one."""
     if vectors is not None:
         return list(check_vectors(vectors, len(documents)).cpu())
-    brought = (getattr(document, "embedding", None) for document in documents)
-    return [None if vector is None else unit_vectors(check_vectors([vector]))[0] for vector in brought]
+    vectors = (getattr(document, "embedding", None) for document in documents)
+    return [None if vector is None else unit_vectors(check_vectors([vector]))[0] for vector in vectors]
 
 
 class _Contents(Sequence[str]):
@@ -198,15 +198,15 @@ def _updated_signals(
     contents: Sequence[str],
     old_rows: np.ndarray,
     embed: Callable[[list[str]], Tensor],
-    brought: Mapping[int, Tensor | None],
+    given_vectors: Mapping[int, Tensor | None],
 ) -> dict[str, Signal]:
     """Return signals, all over nodes or all over edges, as :meth:`Signal.updated` makes them; unchanged if no row changes.
 
-    The signal "dense" takes the vectors `brought` for some rows instead of embedding their contents.
+    The signal "dense" takes the `given_vectors` of some rows instead of embedding their contents.
     """
     results: dict[str, Signal] = {}
     for name, signal in signals.items():
-        row_vectors = {row: vector for row, vector in brought.items() if vector is not None} if name == "dense" else {}
+        row_vectors = {row: vector for row, vector in given_vectors.items() if vector is not None} if name == "dense" else {}
         rows = old_rows.copy()
         rows[list(row_vectors)] = -1
         if np.array_equal(rows, np.arange(len(signal))):
@@ -250,12 +250,13 @@ def _change_edges(
             parts.append(surviving(graph, part, nodes.place, dropped)[1])
         else:
             parts.append(new_graph._rows_of(next(again)[1], names))
-        new_sources.append(EdgeSource(spec, len(parts[-1][0])))
+        new_sources.append(EdgeSource(spec, len(parts[-1].sources)))
     parts.append(new_graph._rows_of(add, names))
-    if len(parts[-1][0]) and new_sources and new_sources[-1].spec is None:
-        new_sources[-1] = EdgeSource(None, new_sources[-1].rows + len(parts[-1][0]))
-    elif len(parts[-1][0]):
-        new_sources.append(EdgeSource(None, len(parts[-1][0])))
+    added = len(parts[-1].sources)
+    if added and new_sources and new_sources[-1].spec is None:
+        new_sources[-1] = EdgeSource(None, new_sources[-1].rows + added)
+    elif added:
+        new_sources.append(EdgeSource(None, added))
     # Rows that were dropped may have been one of several between their ends.
     intact = not dropped and (same or not specs)
     set_rows(new_graph, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(new_graph)) if intact else None)
@@ -269,10 +270,10 @@ def _matching(graph: CorpusGraph, mask: np.ndarray, edges: Iterable[EdgeLike]) -
         return set()
     full_edges = [Edge.of(edge) for edge in items]
     pairs = [graph.row(edge.source) * len(graph) + graph.row(edge.target) for edge in full_edges]
-    near = mask & np.isin((graph.sources * len(graph) + graph.targets).cpu().numpy(), pairs)
+    mask = mask & np.isin((graph.sources * len(graph) + graph.targets).cpu().numpy(), pairs)
     rows: dict[tuple[str, ...], list[int]] = {}
-    places = np.flatnonzero(near).tolist()
-    for row, graph_edge in zip(places, graph.edges(places), strict=True):
+    edge_rows = np.flatnonzero(mask).tolist()
+    for row, graph_edge in zip(edge_rows, graph.edges(edge_rows), strict=True):
         for key in ((graph_edge.source, graph_edge.target), (graph_edge.source, graph_edge.target, graph_edge.relation)):
             rows.setdefault(key, []).append(row)
     matches: set[int] = set()

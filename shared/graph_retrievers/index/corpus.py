@@ -72,8 +72,8 @@ class Corpus(ABC):
         hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
         hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
         label = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
-        there = ", ".join(self.signals) or "none"
-        raise MissingSignalError(f"This index has no {label}; {hint}. Signals it has: {there}.")
+        names = ", ".join(self.signals) or "none"
+        raise MissingSignalError(f"This index has no {label}; {hint}. Signals it has: {names}.")
 
     @property
     def dense(self) -> Any:

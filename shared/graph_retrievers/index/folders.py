@@ -16,18 +16,18 @@ from safetensors import SafetensorError
 
 from graph_retrievers.errors import IndexWriteError
 
-__all__ = ["digest", "workshop"]
+__all__ = ["digest", "temporary_folder"]
 
 MANIFEST, PREVIOUS = "manifest.json", "previous.json"
 
 _CONTENT = re.compile(r"(tensors|nodes|settings)-[0-9a-f]{16}\.(safetensors|sqlite|json)")
 _LOCK = ".lock"
-_WORKSHOP = re.compile(r"\.index-[0-9a-f]{32}\.tmp")
+_TEMPORARY = re.compile(r"\.index-[0-9a-f]{32}\.tmp")
 
 
 def is_index_file(name: str) -> bool:
     """Return whether a file with this name may belong to an index, apart from the manifests."""
-    return name == _LOCK or bool(_CONTENT.fullmatch(name) or _WORKSHOP.fullmatch(name))
+    return name == _LOCK or bool(_CONTENT.fullmatch(name) or _TEMPORARY.fullmatch(name))
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise failure from error
         finally:
             for path in missing:
-                # Only what is empty goes.
+                # Only empty folders are removed.
                 with suppress(OSError):
                     path.rmdir()
 
@@ -88,7 +88,7 @@ def _is_same_folder(folder: Path, handle: int) -> bool:
 
 
 @contextmanager
-def workshop(folder: Path) -> Iterator[Path]:
+def temporary_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder inside `folder`, thus on its file system, and remove it afterwards."""
     draft_folder = folder / f".index-{uuid.uuid4().hex}.tmp"
     draft_folder.mkdir()
@@ -99,7 +99,7 @@ def workshop(folder: Path) -> Iterator[Path]:
 
 
 def publish(draft_folder: Path, folder: Path, names: list[str], previous: bytes | None) -> None:
-    """Move files and the manifest of a workshop into its folder; the manifest, which makes them the index, comes last.
+    """Move files and the manifest from a temporary folder into `folder`; the manifest, which makes them the index, comes last.
 
     `previous` is the manifest of the generation to keep with the new one. The caller holds the lock.
     """
@@ -117,7 +117,7 @@ def publish(draft_folder: Path, folder: Path, names: list[str], previous: bytes 
 
 
 def sweep(folder: Path, files: Mapping[str, list[str] | None]) -> None:
-    """Remove what dead processes have left in a folder: workshops, and content that no manifest names.
+    """Remove what dead processes have left in a folder: temporary folders, and content that no manifest names.
 
     `files` has the files of each manifest, None for one that cannot be read; no content is then removed. The caller holds the lock.
     """
@@ -125,7 +125,7 @@ def sweep(folder: Path, files: Mapping[str, list[str] | None]) -> None:
     for path in folder.iterdir():
         # What cannot be removed does no harm.
         with suppress(OSError):
-            if _WORKSHOP.fullmatch(path.name):
+            if _TEMPORARY.fullmatch(path.name):
                 shutil.rmtree(path)
             elif _CONTENT.fullmatch(path.name) and path.name not in current and None not in files.values():
                 path.unlink()

@@ -26,7 +26,7 @@ from graph_retrievers.errors import (
     shown,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
-from graph_retrievers.graph.description import describe, keep_warning, tell_no_edges
+from graph_retrievers.graph.description import describe, keep_warning, warn_of_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.languages import main_languages
 from graph_retrievers.graph.names import name_types
@@ -43,7 +43,7 @@ from graph_retrievers.index.settings import (
     saved_embedding,
     saved_signals,
     saved_sources,
-    tell_other_model,
+    warn_of_other_model,
 )
 from graph_retrievers.index.storage import read_saved, write_index
 from graph_retrievers.signals.bi_encoder import BiEncoder
@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from graph_retrievers.graph.description import GraphDescription
 
-# Scopes that are kept: so many, and so many times the nodes of the index in all.
+# How many scopes are kept at most, and how many nodes they have at most in all, as a multiple of those of the index.
 _SCOPES, _COPIES = 1000, 2
 
 
@@ -326,7 +326,7 @@ class GraphIndex(Corpus):
         if not index.graph.has_edges:
             # If none are requested, a retriever that needs some reports it.
             if explicit:
-                tell_no_edges(index.graph, index._spec_names())
+                warn_of_no_edges(index.graph, index._spec_names())
         elif advice := index._description().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
@@ -414,13 +414,13 @@ class GraphIndex(Corpus):
         check_not_empty(graph)
         all_signals = restored_signals(tensors, settings, signals or {}, graph.device, folder)
         sources = restored_sources(settings, edges, folder)
-        built, _ = saved_embedding(settings, folder)
+        made_by, _ = saved_embedding(settings, folder)
         try:
             index = cls(graph, all_signals, embedding=embedding, relevance=relevance, edge_sources=sources)
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
         if "dense" in all_signals.keys() - (signals or {}).keys():
-            tell_other_model(folder, built, index.embedding)
+            warn_of_other_model(folder, made_by, index.embedding)
         return index
 
     def digest(self) -> str:
@@ -462,10 +462,10 @@ class GraphIndex(Corpus):
     def _description(self) -> GraphDescription:
         model, tokens, label = described_model(self.embedding)
         recall = getattr(self.signals.get("dense"), "recall", None)
-        words = self.signals.get("bm25")
-        # Whether a model reads the texts is to be told without BM25 too.
-        codes = main_languages(self.graph.contents()) if words is None and model is not None else ""
-        language = getattr(words, "language", codes), getattr(words, "stem", "")
+        bm25 = self.signals.get("bm25")
+        # The description compares the languages of texts and model, also without BM25.
+        codes = main_languages(self.graph.contents()) if bm25 is None and model is not None else ""
+        language = getattr(bm25, "language", codes), getattr(bm25, "stem", "")
         return describe(self.graph, tokens, tuple(self.signals), label, self._spec_names(), recall, language, model)
 
     def _spec_names(self) -> list[str]:

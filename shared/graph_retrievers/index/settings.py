@@ -89,23 +89,23 @@ def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool
     return model["name"], model.get("by_name") is True
 
 
-def tell_other_model(where: Any, built: str, embedding: Embedding | None) -> None:
+def warn_of_other_model(where: Any, made_by: str, embedding: Embedding | None) -> None:
     """Warn if questions are embedded by another model than that, by name, which made the vectors of an index."""
     name = model_name(embedding)
     # The name of the same model may begin with its folder or its owner.
-    if built and embedding is not None and Path(name).name != Path(built).name:
+    if made_by and embedding is not None and Path(name).name != Path(made_by).name:
         logger.warning(
             "The vectors of %s were made by %s, and questions are embedded by %s. If that is another model, vector search "
             "finds the wrong nodes; pass the model that built the index.",
             where,
-            built,
+            made_by,
             name,
         )
 
 
 def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
     """Return the sources of edges: the settings of this package's specifications, and only the names of others."""
-    return [{"rows": source.rows, **({} if source.spec is None else _plain(source.spec))} for source in sources]
+    return [{"rows": source.rows, **({} if source.spec is None else _spec_entry(source.spec))} for source in sources]
 
 
 def restored_sources(settings: Mapping[str, Any], edges: Any, folder: Any) -> list[EdgeSource]:
@@ -116,9 +116,9 @@ def restored_sources(settings: Mapping[str, Any], edges: Any, folder: Any) -> li
         name = entry.get("name")
         if name is None:
             return None
-        # Of several with one name those with the same settings, else in order.
+        # If several have the name, the first with the same settings is taken, else the first.
         places = [place for place, item in enumerate(specs) if _name(item) == name]
-        same = [place for place in places if _plain(specs[place])["settings"] == entry.get("settings")]
+        same = [place for place in places if _spec_entry(specs[place])["settings"] == entry.get("settings")]
         if places:
             return specs.pop((same or places)[0])
         return _SPECS[name](**entry["settings"]) if name in _SPECS else _Unknown(str(name))
@@ -145,7 +145,7 @@ def picklable_sources(sources: Iterable[EdgeSource]) -> tuple[EdgeSource, ...]:
     return tuple(s if s.spec is None or pickles(s.spec) else EdgeSource(_Unknown(_name(s.spec)), s.rows) for s in sources)
 
 
-def _plain(spec: EdgeSpec) -> dict[str, Any]:
+def _spec_entry(spec: EdgeSpec) -> dict[str, Any]:
     settings = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
     return {"name": _name(spec), "settings": settings if _SPECS.get(type(spec).__name__) is type(spec) else {}}
 

@@ -35,7 +35,7 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import CorruptIndexError, DeviceError, IndexVersionError, IndexWriteError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Rows
 from graph_retrievers.graph.plain import check_text, plain
-from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, is_index_file, locked, publish, sweep, sync, workshop
+from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, is_index_file, locked, publish, sweep, sync, temporary_folder
 
 __all__ = ["write_index"]
 
@@ -97,16 +97,16 @@ def publish_index(
     """
     check_target(folder)
     _check_writable(graph, settings)
-    # First, since what dead processes have left may fill the disk.
+    # Swept first, since what dead processes have left may fill the disk.
     sweep(folder, _named_files(folder))
     try:
-        with workshop(folder) as draft_folder:
+        with temporary_folder(folder) as draft_folder:
             rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
             flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
             files = {
-                "tensors": _part(draft_folder, "tensors", lambda path: save_file(flat, path)),
-                "nodes": _part(draft_folder, "nodes", lambda path: _write_nodes(path, graph)),
-                "settings": _part(draft_folder, "settings", lambda path: path.write_bytes(_dumps(settings).encode())),
+                "tensors": _written_file(draft_folder, "tensors", lambda path: save_file(flat, path)),
+                "nodes": _written_file(draft_folder, "nodes", lambda path: _write_nodes(path, graph)),
+                "settings": _written_file(draft_folder, "settings", lambda path: path.write_bytes(_dumps(settings).encode())),
             }
             body = {
                 "format": _FORMAT,
@@ -157,7 +157,7 @@ def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the settings of a saved index without reading the rest; errors as for :func:`read_saved`."""
-    return _read_newest(folder, lambda root, raw: _read_settings(_checked_path(root, _body(root, raw), "settings")))
+    return _read_newest(folder, lambda root, raw: _read_settings(_checked_path(root, _checked_manifest(root, raw), "settings")))
 
 
 def current_manifest(folder: Path) -> bytes:
@@ -200,7 +200,7 @@ def _read_newest(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _
 
 
 def _load(root: Path, raw: bytes, device: str | torch.device | None) -> Saved:
-    manifest = _body(root, raw)
+    manifest = _checked_manifest(root, raw)
     paths = {kind: _checked_path(root, manifest, kind) for kind in _SUFFIXES}
     with _reading(paths["tensors"]):
         tensors = load_file(paths["tensors"])
@@ -246,7 +246,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     target = as_path("folder", folder).resolve()
     ours = False
     for name in (MANIFEST, PREVIOUS):
-        body = _loose(target / name)
+        body = _unchecked_manifest(target / name)
         version, is_index = body.get("version"), body.get("format") == _FORMAT
         ours |= is_index
         if is_index and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
@@ -259,7 +259,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
         raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
 
 
-def _loose(manifest: Path) -> dict[str, Any]:
+def _unchecked_manifest(manifest: Path) -> dict[str, Any]:
     """Return a manifest, whose contents are not checked; an empty one if it cannot be read."""
     try:
         body = json.loads(manifest.read_text("utf-8")) if manifest.is_file() else None
@@ -274,13 +274,13 @@ def _named_files(folder: Path) -> dict[str, list[str] | None]:
     for name in (MANIFEST, PREVIOUS):
         if (folder / name).exists():
             try:
-                files[name] = [str(entry["name"]) for entry in _loose(folder / name)["files"].values()]
+                files[name] = [str(entry["name"]) for entry in _unchecked_manifest(folder / name)["files"].values()]
             except (KeyError, TypeError, AttributeError):
                 files[name] = None
     return files
 
 
-def _part(draft_folder: Path, kind: str, write: Callable[[Path], Any]) -> dict[str, Any]:
+def _written_file(draft_folder: Path, kind: str, write: Callable[[Path], Any]) -> dict[str, Any]:
     """Write one file and name it after its content; return its entry of the manifest."""
     draft = draft_folder / f"{kind}.{_SUFFIXES[kind]}"
     write(draft)
@@ -318,8 +318,8 @@ def _dumps(value: Any) -> str:
 
 
 def _manifest_text(body: Mapping[str, Any]) -> str:
-    plain = json.dumps(body, sort_keys=True)
-    return json.dumps({**body, "checksum": hashlib.sha256(plain.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
+    text = json.dumps(body, sort_keys=True)
+    return json.dumps({**body, "checksum": hashlib.sha256(text.encode()).hexdigest()}, sort_keys=True, indent=1) + "\n"
 
 
 def _check_plain(value: Any, where: str) -> None:
@@ -332,8 +332,8 @@ def _corrupt(path: Path, what: str) -> CorruptIndexError:
     return CorruptIndexError(f"{path} {what}; build the index again or restore it from a copy.")
 
 
-def _body(root: Path, raw: bytes) -> dict[str, Any]:
-    """Return a checked manifest."""
+def _checked_manifest(root: Path, raw: bytes) -> dict[str, Any]:
+    """Return a manifest from its bytes; raise CorruptIndexError or IndexVersionError if it is not what this package writes."""
     path = root / MANIFEST
     try:
         body = json.loads(raw)

@@ -39,7 +39,7 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
     plain = {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
     # Under another name first, so that readers never see a part of a file.
     save_file(plain, root / f"{part}.safetensors.partial")
-    # Which weights the configuration is for: writing may end between the two files.
+    # The configuration names its weights by their digest, as writing may end between the two files.
     settings = {**config, _WEIGHTS: _digest(root / f"{part}.safetensors.partial")}
     (root / f"{part}.json.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     # safetensors makes files that only their owner can read.
@@ -151,7 +151,7 @@ def _check_length(length: int, most: int, of: str = "") -> None:
 
 
 def _existing(file: str | Path) -> Path:
-    # Of a name that no file can have, the path's own method raises; of a pipe, reading would not end.
+    # The method of a path raises for a name that no file can have, and reading a pipe would not end.
     if not os.path.isfile(file):
         raise InvalidArgumentError(f"{file} does not exist; a checkpoint is a folder that `graph-retrievers fit` wrote.")
     return Path(file)

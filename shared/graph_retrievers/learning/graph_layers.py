@@ -1,12 +1,12 @@
 r"""Layers of graph neural networks over edge lists, in plain torch.
 
-All layers take the same arguments (not all of them `own`) and compute the new vector of node i from its own and those of its
+All layers take the same arguments (not all of them `self_gates`) and compute the new vector of node i from its own and those of its
 neighbours N(i):
 
 - `x`, Tensor, shape [n, in]: vectors of the nodes.
 - `edges`, Tensor, shape [2, E], int64: source j (row 0) and target i (row 1) of each edge; no self loops.
 - `gates`, Tensor, shape [E], optional: a factor :math:`g_{ij}` of each message, 1 by default.
-- `own`, Tensor, shape [n], optional: the factor :math:`g_{ii}` of a node's message to itself, 1 by default.
+- `self_gates`, Tensor, shape [n], optional: the factor :math:`g_{ii}` of a node's message to itself, 1 by default.
 
 Without gates the layers equal those of the same names in torch_geometric.
 """

@@ -86,7 +86,8 @@ def fit(
     >>> round(line.weight.item(), 1)
     3.0
     """
-    positive("epochs", epochs), positive("patience", patience), positive("warm_up", warm_up, least=0)
+    for name, count, least in (("epochs", epochs, 1), ("patience", patience, 1), ("warm_up", warm_up, 0)):
+        positive(name, count, least=least)
     for name, rate in (("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         if not is_number(rate) or not 0 <= rate < math.inf:
             raise InvalidArgumentError(f"{name} must be a number of at least 0, got {shown(rate)}.")

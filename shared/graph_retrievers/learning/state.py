@@ -73,7 +73,7 @@ def save_state(
         tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
     tensors |= {"generator": generator.get_state(), "random": torch.get_rng_state()}
     if (device := next(module.parameters()).device).type == "cuda":
-        # Dropout draws there.
+        # Dropout uses that device's random numbers.
         tensors["random of the device"] = torch.cuda.get_rng_state(device)
     # Clones, as safetensors refuses tensors that share memory.
     clones = {name: value.clone() for name, value in tensors.items()}
@@ -123,8 +123,8 @@ def load_state(
             f"{folder} does not hold the state of a training ({error}); remove it to start again."
         ) from error
     if config != dict(settings):
-        there = f"{folder} holds another training: {config} instead of {dict(settings)}"
-        raise InvalidArgumentError(f"{there}. Remove it to start again.")
+        problem = f"{folder} holds another training: {config} instead of {dict(settings)}"
+        raise InvalidArgumentError(f"{problem}. Remove it to start again.")
     device = next(module.parameters()).device
 
     def part(prefix: str) -> dict[str, Tensor]:

@@ -195,8 +195,8 @@ class GraphTools:
         edges = _edges_of(graph, graph.row(id))
         relations = Counter(name for _, name, _, _ in edges)
         if relation is not None and relation not in relations:
-            most = [repr(name[:_NAME]) for name, _ in relations.most_common(self.max_items)]
-            has = ", ".join(most + ["..."] * (len(relations) > len(most))) or "no edges"
+            names = [repr(name[:_NAME]) for name, _ in relations.most_common(self.max_items)]
+            has = ", ".join(names + ["..."] * (len(relations) > len(names))) or "no edges"
             raise InvalidArgumentError(f"{shown(id)} has no edge of the relation {shown(relation)}; it has: {has}.")
         edges = [edge for edge in edges if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")]
         first = edges[: min(positive("limit", limit), self.max_items)]
@@ -258,15 +258,16 @@ class GraphTools:
     def _counted(self, relations: Counter[str], relation: str | None) -> str:
         if relation is not None or len(relations) < 2:
             return ""
-        most = [f"{count:,} {one_line(name, _NAME) or _UNNAMED}" for name, count in relations.most_common(self.max_items)]
-        return f" (in all: {', '.join(most + ['...'] * (len(relations) > len(most)))})"
+        counts = [f"{count:,} {one_line(name, _NAME) or _UNNAMED}" for name, count in relations.most_common(self.max_items)]
+        return f" (in all: {', '.join(counts + ['...'] * (len(relations) > len(counts)))})"
 
     def _cut(self, texts: Sequence[str]) -> list[str]:
-        """Return the beginnings of texts, of which no more is cut than the characters of an answer ask for."""
+        """Return the beginnings of texts, so long that together they fill the characters of an answer."""
         room, limits = self.max_characters, [0] * len(texts)
-        for place, row in enumerate(sorted(range(len(texts)), key=lambda row: len(texts[row]))):
-            limits[row] = min(len(texts[row]), room // (len(texts) - place))
-            room -= limits[row]
+        # The shortest first: what they leave is for the longer ones.
+        for number, place in enumerate(sorted(range(len(texts)), key=lambda place: len(texts[place]))):
+            limits[place] = min(len(texts[place]), room // (len(texts) - number))
+            room -= limits[place]
         return [text[:limit] for text, limit in zip(texts, limits, strict=True)]
 
 

@@ -79,9 +79,9 @@ class Composition:
     def notes(self) -> tuple[str, ...]:
         """Notes on every question."""
         # The rows of a scope are those of a larger index, which may have edges.
-        lacks = _NO_EDGES_IN_SCOPE if self.index.is_scope else NO_EDGES_NOTE
+        edges_note = _NO_EDGES_IN_SCOPE if self.index.is_scope else NO_EDGES_NOTE
         parts = (part.note for part in self.untrained)
-        return (*([_FALLS_BACK] if self.falls_back else []), *parts, *([lacks] if self.lacks_edges else []))
+        return (*([_FALLS_BACK] if self.falls_back else []), *parts, *([edges_note] if self.lacks_edges else []))
 
     @cached_property
     def blank(self) -> Tensor | None:

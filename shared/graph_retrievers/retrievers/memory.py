@@ -11,20 +11,20 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Identity, Later
+from graph_retrievers.cache import Identity, Lazy
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.recording import RECORD
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.graph.description import tell_no_edges
+from graph_retrievers.graph.description import warn_of_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
-from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
+from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance
 from graph_retrievers.search.batch import compared_vectors
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.per_source import per_source
@@ -51,14 +51,14 @@ class MemoryRetriever(Retriever):
         """Prepare the operators on an index that is prepared, and warn of what the index lacks."""
         index = self.index
         if default:
-            tell_unused_relevance(self)
+            warn_of_unused_relevance(self)
         if index.prepared:
             for part in self.operator.parts():
                 part.prepare(index)
         if self._composition.lacks_edges:
-            tell_no_edges(index.graph)
+            warn_of_no_edges(index.graph)
         elif self.system is not None and self.system.finds_less(index):
-            self._once("finds less", self._tell_search_finds_more)
+            self._once("finds less", self._warn_that_search_finds_more)
 
     def _once(self, what: str, tell: Callable[[], None]) -> None:
         """Tell users something about this system on this graph, once, however often a retriever is made."""
@@ -68,7 +68,7 @@ class MemoryRetriever(Retriever):
         """Return whether a node has a metadata field."""
         return any(field in metadata for metadata in self.index.graph.metadata)
 
-    def _tell_search_finds_more(self) -> None:
+    def _warn_that_search_finds_more(self) -> None:
         kind = type(self.system).__name__
         _logger.warning(
             "%s alone is known to find less than hybrid search on passages like these; Fused(%s(), Hybrid()) or WalkFusion() finds "
@@ -76,6 +76,12 @@ class MemoryRetriever(Retriever):
             kind,
             kind,
         )
+
+    @property
+    def unfiltered(self) -> Self:
+        """The same on the nodes that a call without filters searches: not on mere names, if the system skips them."""
+        call = Call([], self.k, None, {}, {})
+        return self._within(self._without_names(call) if self._composition.skips_names else call)[0]
 
     def questions(self, queries: Queries) -> list[Question]:
         """Return the questions of a batch on the index of this retriever, limited to the types that it returns.
@@ -122,13 +128,13 @@ class MemoryRetriever(Retriever):
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(lists, index.graph, mask, plain, self._composition.reason, similarities, trace, notes)
 
-    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Later[Similarities]:
+    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Lazy[Similarities]:
         """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
         if not self._compares(questions):
-            return Later(dict)
+            return Lazy(dict)
         queries, rows = questions[0].queries, self._result_rows(questions, lists)
         _ = queries.vectors
-        return Later(partial(queries.afresh().similarities, rows))
+        return Lazy(partial(queries.afresh().similarities, rows))
 
     def _search_question(self, question: Question) -> Algorithm[Candidates]:
         return (yield from self.answer(question, (yield from self.find(question))))
@@ -165,9 +171,9 @@ class MemoryRetriever(Retriever):
             if self._shared_calls is None or RECORD.get() is not None:
                 return self._search_hits(call)
             call = self._with_vectors(call)
-            # Another function knows the vectors of its own queries only.
+            # A function has the vectors only of the queries of its call, so that these cannot share a batch with others.
             alone = callable(call.vectors)
-            # What an answer depends on, besides the call.
+            # The settings on which an answer depends, besides the call.
             key = (Identity(self.index), self.backfill, self.per_source, self.source_field, self.types)
             return self._search_hits(call) if alone else self._shared_calls(call, self._search_hits, key)
 
@@ -182,7 +188,7 @@ class MemoryRetriever(Retriever):
             if retriever is not self:
                 return retriever._search_hits(call)
         if call.inputs:
-            # Those of a composition may depend on the index.
+            # The inputs that a composition reads may depend on the index.
             self._check_inputs(call.inputs, call.filters)
         # Filters are evaluated once for all batches.
         masks = filter_masks(self.index.graph, **call.filters) if call.filters else {}

@@ -351,8 +351,8 @@ class BaseRetriever(ABC):
             if name not in self.inputs:
                 inputs = ", ".join(self.inputs) or "none"
                 other = suggestion(name, ("k", "vectors", *_FILTERS, *self.inputs))
-                always = ", ".join(("k", "vectors", *_FILTERS))
-                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {always} it reads: {inputs}.{other}")
+                common = ", ".join(("k", "vectors", *_FILTERS))
+                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {common} it reads: {inputs}.{other}")
 
 
 class AsyncRetriever(BaseRetriever):
@@ -420,7 +420,7 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
             groups.append([place])
     vectors = call.vectors
     if callable(vectors):
-        # It knows slices only.
+        # The queries of a scope need not be a slice of the batch, and a function may have no other parts.
         vectors = check_vectors(vectors(call.queries), len(places), name="query vectors")
     call = replace(call, vectors=vectors)
     return [(group, replace(call.taken(group), filters={**call.filters, "scope": scopes[group[0]]})) for group in groups]

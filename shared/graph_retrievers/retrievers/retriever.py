@@ -170,7 +170,7 @@ class Retriever(BaseRetriever):
         self._has_warned = False
         self._begin(default)
         if self._composition.falls_back:
-            self._once("falls back", self._tell_fallback)
+            self._once("falls back", self._warn_of_fallback)
 
     def _begin(self, default: bool) -> None:
         """Do what is to be done once the retriever is made; `default` says whether its system is the default."""
@@ -179,7 +179,7 @@ class Retriever(BaseRetriever):
         """Tell users something about this system on this index, once where that can be known."""
         tell()
 
-    def _tell_fallback(self) -> None:
+    def _warn_of_fallback(self) -> None:
         _logger.warning(
             "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
             "index.",
@@ -372,7 +372,7 @@ class Retriever(BaseRetriever):
         return candidates if np.count_nonzero(mask) == len(candidates) else candidates.taken(np.flatnonzero(mask))
 
     def _find_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
-        """Return what is found where documents have at most so many hits: a search for more nodes, if necessary for all."""
+        """Return what is found where a document has at most `most` hits: by a search for more nodes, if necessary for all."""
         reach = min(DEEPER * question.k, question.size)
         while True:
             deeper = question.asking(reach)
@@ -426,7 +426,7 @@ def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
     return retriever.with_options(**options)
 
 
-def tell_unused_relevance(retriever: Any) -> None:
+def warn_of_unused_relevance(retriever: Any) -> None:
     """Warn once if the index of a retriever has a relevance model that the retriever's operators do not use."""
     if not isinstance(retriever, Retriever) or retriever._has_warned or isinstance(retriever.index.relevance, BiEncoder):
         return

@@ -70,11 +70,11 @@ class SharedCalls:
 
     def __call__(self, call: Call, answer: Answer, key: Hashable = None) -> list[Hits]:
         """Return what `answer` returns for a call; calls with equal keys share batches."""
-        mine = _WaitingCall(call, answer, key, LIMITS.get())
+        own_call = _WaitingCall(call, answer, key, LIMITS.get())
         with self._change:
-            self._waiting_calls.append(mine)
+            self._waiting_calls.append(own_call)
             try:
-                while not mine.done:
+                while not own_call.done:
                     if (limit := limit_over()) is not None:
                         raise limit.error(())
                     if self._busy:
@@ -83,13 +83,13 @@ class SharedCalls:
                         self._lead()
             finally:
                 # An interrupted caller takes nothing from the others.
-                if mine in self._waiting_calls:
-                    self._waiting_calls.remove(mine)
+                if own_call in self._waiting_calls:
+                    self._waiting_calls.remove(own_call)
                 self._change.notify_all()
-        if mine.error is not None:
-            raise mine.error
-        assert mine.hits is not None
-        return mine.hits
+        if own_call.error is not None:
+            raise own_call.error
+        assert own_call.hits is not None
+        return own_call.hits
 
     def _lead(self) -> None:
         """Answer the next batch; the caller holds the lock, which is free meanwhile."""

@@ -66,11 +66,11 @@ class StoreRetriever(BaseRetriever):
         self.k = options.get("k", default)
         self.name = self.system.name if isinstance(self.system, System) else "store"
         self.time_limit = options.get("time_limit")
-        # One retriever an index: that of an index before may still answer.
+        # One retriever for each index: that of the previous index may still be answering.
         self._retrievers = Cache(2)
         if len(store):
             # Wrong options are refused now.
-            self._present()
+            self._current()
 
     def with_options(self, **options: Any) -> StoreRetriever:
         """Return this retriever with other values of its keywords. It is built anew: calls of the two share no batches."""
@@ -84,13 +84,13 @@ class StoreRetriever(BaseRetriever):
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Other per-query arguments that the retriever of the current index reads."""
-        return self._present().inputs if len(self.store) else ()
+        return self._current().inputs if len(self.store) else ()
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: list of Hits, length B."""
         self._check_masks(call)
         try:
-            return self._present().search(call)
+            return self._current().search(call)
         except EmptyGraphError:
             return [Hits((), [EMPTY_STORE]) for _ in call.queries]
 
@@ -98,14 +98,14 @@ class StoreRetriever(BaseRetriever):
         """Return the first k nodes that pass the filter and the scope of a call, in the order of the current index."""
         self._check_masks(call)
         try:
-            return self._present().list_nodes(call)
+            return self._current().list_nodes(call)
         except EmptyGraphError:
             return Hits((), [EMPTY_STORE])
 
     def _check_masks(self, call: Call) -> None:
         for name, condition in call.filters.items():
             if isinstance(condition, Tensor):
-                # Not only of another number of rows: a change that keeps it would be answered with the nodes of others.
+                # Refused for any number of rows: after a change that keeps the number, a mask would select other nodes.
                 raise InvalidArgumentError(
                     f"{name} is a mask, which is of one index, and the index of a store changes; give a mapping, such as "
                     '{"field": value}, or a function of a Node.'
@@ -114,17 +114,17 @@ class StoreRetriever(BaseRetriever):
     def _question_model(self) -> tuple[bool, Any]:
         try:
             # The first search in a new index makes its retriever, which may take long, in a thread.
-            return self._present()._question_model() if Identity(self.store.index) in self._retrievers else (False, None)
+            return self._current()._question_model() if Identity(self.store.index) in self._retrievers else (False, None)
         except EmptyGraphError:
             return False, None
 
     def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
         if len(self.store):
-            self._present()._check_inputs(names, filters)
+            self._current()._check_inputs(names, filters)
         else:
             super()._check_inputs(names, filters)
 
-    def _present(self) -> Retriever:
+    def _current(self) -> Retriever:
+        """Return the retriever of the current index."""
         index = self.store.index
-
         return self._retrievers.get(Identity(index), lambda: Retriever(index, self.system, **self._options))

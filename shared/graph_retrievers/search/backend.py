@@ -232,11 +232,11 @@ class Backend(ABC):
             mixed = smoothed(latents, _joint_mix([request for _, request in requests]), first.alpha)
         for place, request in requests:
             if request.notes is not None and queries.relevance_notes:
-                # Of several questions as one, each has its own notes.
+                # Where several questions are one, each has its own notes.
                 notes: Any = [request.notes] if isinstance(place, int) else request.notes
-                for b, heard in zip([place] if isinstance(place, int) else place, notes, strict=True):
+                for b, own_notes in zip([place] if isinstance(place, int) else place, notes, strict=True):
                     # Once, however often the question, or another of the batch, asks.
-                    heard += [note for note in dict.fromkeys(queries.relevance_notes.get(b, ())) if note not in heard]
+                    own_notes += [note for note in dict.fromkeys(queries.relevance_notes.get(b, ())) if note not in own_notes]
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(requests))]
 

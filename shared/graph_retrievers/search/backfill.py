@@ -69,7 +69,7 @@ class Backfill(Operator):
             reach = min(DEEPER * reach, question.size)
         result = result.top(k, question.owners(result.nodes))
         owner = result.nodes // question.nodes
-        # Which of the added one each is, from 1.
+        # The number of each among the added nodes of its question, from 1.
         number = places_within(owner) - counts[owner] + 1
         # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
         last = np.full(question.count, np.finfo(np.float32).max, np.float64)

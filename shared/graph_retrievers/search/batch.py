@@ -133,10 +133,14 @@ class Batch:
 
     def for_texts(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Self:
         """Return what :meth:`rewritten` does, where questions that stay keep their vectors, and all of them what is computed."""
-        if vectors is None and all(text == self.texts[place] for text, place in zip(texts, places, strict=True)):
-            if list(places) == list(range(len(self))):
+        if vectors is None:
+            new = [row for row, (text, place) in enumerate(zip(texts, places, strict=True)) if text != self.texts[place]]
+            if not new and list(places) == list(range(len(self))):
                 return self
-            vectors = self.vector_source[list(places)] if isinstance(self.vector_source, Tensor) else None
+            if isinstance(self.vector_source, Tensor) and (not new or len(new) < len(texts) and self.embeds_texts):
+                vectors = self.vector_source[list(places)]
+                if new:
+                    vectors[new] = self.embed([texts[row] for row in new])
         return self.rewritten(texts, places, vectors=vectors)
 
     def input(self, name: str) -> list[Any]:
@@ -222,7 +226,7 @@ class Batch:
         device = self.index.device
         owner, node = torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
         lengths = self.lengths.double()[owner] * self.index.dense.norms.to(device)[node]
-        # One answer of the device to wait for.
+        # Stacked, so that the device is waited for only once.
         products, lengths = torch.stack([self.products(batch, nodes).double(), lengths]).cpu().numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
             cosines = np.clip(products / lengths, -1.0, 1.0).astype(object)
@@ -273,7 +277,7 @@ class Batch:
         if scores.shape != rows.shape:
             message = f"scores of shape {list(scores.shape)} for latents of shape {list(latents.shape)}"
             raise InvalidArgumentError(f"The relevance model {model.name!r} gave {message}; expected {list(rows.shape)}.")
-        # One answer of the device to wait for. Mixed along edges, a number such as NaN in a latent spreads to other nodes.
+        # Concatenated, so that the device is waited for only once. Mixing spreads a number such as NaN in a latent to other nodes.
         values = torch.cat([scores.float(), total]).cpu().numpy()
         if not isfinite(values[-1]):
             self._check(torch.where(torch.isfinite(latents), 0.0, latents).flatten(1).sum(1).cpu().numpy(), batch, rows)

@@ -57,7 +57,7 @@ __all__ = ["ranked"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
-# A function reads so many pairs at a time: each may need a row of vectors in memory.
+# The number of pairs that a function reads at a time: each may need a row of vectors in memory.
 _PAIRS = 1 << 16
 # The neighbours of more nodes than this are read question by question: together they leave the caches of a processor.
 _CACHED = 1 << 12
@@ -366,16 +366,16 @@ class MemoryBackend(Backend):
         near = indices.take(entry)
         if several:
             near = near + (nodes - rows).take(owner)
-        # From 1 on, so that most of the table is never written; it is left empty.
-        table = self._place(int(nodes.max(initial=0)))
+        # Places count from 1, so that 0 is no place: only the entries of the nodes are written, and set to 0 again afterwards.
+        table = self._place_table(int(nodes.max(initial=0)))
         table[nodes] = np.arange(1, len(nodes) + 1)
         place = table.take(near) - 1
         table[nodes] = 0
         places = np.flatnonzero((place >= 0) & (place != owner))
         return owner.take(places), place.take(places), entry.take(places)
 
-    def _place(self, most: int) -> np.ndarray:
-        """Return a table of zeros with a place for each node, of several questions as one for the copies up to a number."""
+    def _place_table(self, most: int) -> np.ndarray:
+        """Return a table of zeros with an entry for each node up to the number `most`; several questions number copies of nodes."""
         size = self.size * (1 + most // self.size)
         if len(self._places) < size:
             self._places = np.zeros(size, np.int32)

@@ -58,7 +58,7 @@ def _texts_of_lists(graph: CorpusGraph, lists: Sequence[Candidates]) -> list[lis
     steps = np.concatenate(parts, 1)
     near, far, code = torch.from_numpy(steps[2:]).to(graph.device)
     edges, forward = graph.steps_between(near, far, code if (steps[4] >= 0).any() else None)
-    # One answer of the device to wait for.
+    # Stacked, so that the device is waited for only once.
     answer = torch.stack([edges, forward.long()]).tolist()
     relations = graph.on_host("relations")
     for (number, place, parent, node, name_code), edge, ahead in zip(steps.T.tolist(), *answer, strict=True):

@@ -73,11 +73,11 @@ def by_search(question: Question, candidates: Candidates) -> Algorithm[Candidate
     limits = Counter(sources[place] for place in np.flatnonzero((ranks[:, 0] > 0) & (ranks[:, 0] <= question.k)))
     counts: Counter[object] = Counter()
     front: list[int] = []
-    behind: list[int] = []
+    later: list[int] = []
     for place, source in enumerate(sources):
         counts[source] += 1
-        (front if counts[source] <= max(1, limits[source]) else behind).append(place)
-    return replace(candidates.taken(np.array(front + behind)), scores=candidates.scores)
+        (front if counts[source] <= max(1, limits[source]) else later).append(place)
+    return replace(candidates.taken(np.array(front + later)), scores=candidates.scores)
 
 
 def sources_of(nodes: np.ndarray) -> Algorithm[list[str]]:

@@ -16,7 +16,7 @@ from graph_retrievers.cache import Identity
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
-from graph_retrievers.graph.ragged import ranked_lists
+from graph_retrievers.graph.ragged import check_ranked_lists
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
@@ -32,7 +32,7 @@ __all__ = ["Queries", "both"]
 
 # Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27
-# Of at least so many vectors, single scores are computed from the vectors, if they are fewer than this share of a table.
+# In an index of at least this many vectors, scores are computed one by one if they are fewer than this share of a table.
 _LARGE, _FEW = 1 << 16, 1 / 8
 # Signals whose searches need no check, which would cost time at every question; classes derived from them are checked.
 _SOUND = (BM25, DenseIndex, MultiVectorIndex, SparseIndex, TfIdf)
@@ -53,7 +53,7 @@ class Queries(Batch):
         Which nodes may start where a plan or a fact names them: only by `seed_filter`.
     filtered : Tensor, shape [N], bool, or None
         Which nodes pass `filter`, independent of the types that may be returned.
-    texts, k, inputs, given, model, cache, trace
+    texts, k, inputs, vector_source, model, cache, trace
         As for :class:`~graph_retrievers.search.batch.Batch`.
 
     Examples
@@ -170,7 +170,7 @@ class Queries(Batch):
         searches: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, None if mask is None else Identity(mask))
         if key not in searches or searches[key][0] < k:
-            # As many as are requested: a list is filled up from them.
+            # At least as many as hits are requested, since a list of hits is filled up from them.
             most = max(k, self.k)
             searches[key] = most, self._search_signal(signal, scorer, most, mask)
         scores, rows = searches[key][1]
@@ -183,7 +183,7 @@ class Queries(Batch):
         scores, rows = scorer.search(self.view(signal), k, mask)
         scores = self._cleared(scorer, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if type(scorer) not in _SOUND:
-            ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
+            check_ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
             real = rows >= 0
             if mask is not None and not bool(mask[rows[real]].all()):
                 raise InvalidArgumentError(f"Signal {signal!r} returned rows that are not allowed; search must keep to `allowed`.")
@@ -211,7 +211,7 @@ class Queries(Batch):
         return self.cache.get(("products", name), partial(scorer.products, self.vectors))
 
     def _reads_table(self, signal: str, count: int) -> bool:
-        """Return whether the scores of so many pairs are read from a table, as that costs less than to compute each."""
+        """Return whether the scores of `count` pairs are read from a table, as that costs less than to compute each."""
         scorer = self.index.signal(signal)
         few = len(scorer) >= _LARGE and count < _FEW * len(self) * len(scorer) and isinstance(scorer, DenseIndex)
         return self._tabled(scorer) and (not few or any((kind, signal) in self.cache for kind in ("table", "products")))
@@ -267,7 +267,7 @@ class Queries(Batch):
 
     def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
-        # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
+        # Computed pair by pair, as the last digits of a table depend on its number of queries; other signals compute as they like.
         function = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
         return function(*pair_tensors(batch, rows, self.index.device))
 
@@ -307,5 +307,5 @@ def pair_tensors(batch: np.ndarray, rows: np.ndarray, device: torch.device) -> t
     """Return the questions and rows of pairs, each of shape [n], as tensors on a device, to which they are sent together."""
     if device.type == "cpu":
         return torch.from_numpy(batch), torch.from_numpy(rows)
-    left, right = torch.from_numpy(np.stack([batch, rows])).to(device)
-    return left, right
+    questions, nodes = torch.from_numpy(np.stack([batch, rows])).to(device)
+    return questions, nodes

@@ -36,15 +36,15 @@ def scaled(scores: np.ndarray, low: Any, high: Any) -> np.ndarray:
     >>> scaled(np.array([0.1, 0.25, 0.5]), 0.2, 0.4)
     array([0.  , 0.25, 1.5 ])
     """
-    level = high - low <= 1e-6 * np.maximum(np.abs(high), np.abs(low))
-    above = np.maximum((np.asarray(scores, np.float64) - low) / np.where(level, 1.0, high - low), 0)
-    return np.where(level, np.where(scores >= low, np.not_equal(high, 0), 0.0), above)
+    equal = high - low <= 1e-6 * np.maximum(np.abs(high), np.abs(low))
+    above = np.maximum((np.asarray(scores, np.float64) - low) / np.where(equal, 1.0, high - low), 0)
+    return np.where(equal, np.where(scores >= low, np.not_equal(high, 0), 0.0), above)
 
 
 def lowest(scores: np.ndarray, depth: int) -> float:
     """Return the similarity, of scores of shape [n], that counts as none: the smallest of the `depth` largest.
 
-    If there are fewer, those that lack count as 0, and it is n / `depth` of the smallest, unless that is below 0: the least similar
+    If there are fewer, the missing count as 0, and it is n / `depth` of the smallest, unless that is below 0: the least similar
     of five documents may still be similar.
 
     >>> lowest(np.array([0.9, 0.5, 0.7, 0.6]), 3), lowest(np.array([0.75, 0.5]), 4)

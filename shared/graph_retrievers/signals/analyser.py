@@ -24,9 +24,9 @@ class Analyser:
     """A function from texts to terms: words without stop words, stemmed, in the form of :func:`normal` and folded case.
 
     Numbers and single letters are words. A number with points in it, such as "1.2.3", is one as a whole and by its parts. A
-    letter that is a stop word, such as "a" in English, is a word where it is meant as a letter: if it is a capital, but "I", behind
-    another word of its sentence ("Vitamin A deficiency"), or if nothing of its phrase follows ("what is vitamin a?", "point (a)",
-    "Elizabeth I.").
+    letter that is a stop word, such as "a" in English, is a word where it is meant as a letter: if it is a capital other than "I"
+    and follows another word of its sentence ("Vitamin A deficiency"), or if nothing of its phrase follows ("what is vitamin a?",
+    "point (a)", "Elizabeth I.").
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ class BM25(WordSignal):
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        cutting = {"language": language, "stem": stem, "stopwords": stopwords}
-        super().__init__(texts, device=device, covers=covers, show_progress=show_progress, k1=k1, b=b, **cutting)  # type: ignore[arg-type]
+        options = {"language": language, "stem": stem, "stopwords": stopwords}
+        super().__init__(texts, device=device, covers=covers, show_progress=show_progress, k1=k1, b=b, **options)  # type: ignore[arg-type]
 
     def _set(self, *, k1: float, b: float, **options: Any) -> None:  # type: ignore[override]
         if not is_number(k1) or not 0 <= k1 <= _LARGEST_K1:

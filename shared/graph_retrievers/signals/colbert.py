@@ -20,14 +20,14 @@ from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 
 __all__ = ["ColBERT", "PartVectors"]
 
-# Markers of queries and documents, behind the first token.
+# Markers of queries and documents, which follow the first token.
 _MARKS = {True: "[unused0]", False: "[unused1]"}
 
 
 class ColBERT:
     """ColBERT: a unit vector for each token of a text, for :class:`~graph_retrievers.signals.multi_vector.MultiVectorIndex`.
 
-    A document is read with a mark behind its first token, and its punctuation has no vectors. A query has another mark and is
+    A document is read with a mark after its first token, and its punctuation has no vectors. A query has another mark and is
     filled with mask tokens up to `query_length`; other tokens do not attend to these, but their vectors count.
 
     Parameters
@@ -35,7 +35,7 @@ class ColBERT:
     model : str, Path or (model, tokenizer)
         Name on a hub, folder, or a BERT of transformers with its tokenizer.
     projection : Tensor, shape [d', d], optional
-        The linear layer behind the model, "linear.weight" of checkpoints; without one, the states themselves are the vectors.
+        The linear layer that follows the model, "linear.weight" of checkpoints; without one, the states themselves are the vectors.
     query_length, document_length : int, default 32 and 180
         Tokens of a query, and most tokens that are read of a document.
     batch_size : int, default 32
@@ -85,7 +85,7 @@ class ColBERT:
         model, tokenizer = self._model.parts()
         mark = tokenizer.convert_tokens_to_ids(_MARKS[queries])
         marks = [] if mark is None or mark == tokenizer.unk_token_id else [mark]
-        silent = set() if queries else set(tokenizer.convert_tokens_to_ids(list(string.punctuation))) - {tokenizer.unk_token_id}
+        skipped = set() if queries else set(tokenizer.convert_tokens_to_ids(list(string.punctuation))) - {tokenizer.unk_token_id}
         most = (self.query_length if queries else self.document_length) - len(marks)
         results = list[Tensor]()
         for start in range(0, len(texts), self.batch_size):
@@ -100,7 +100,7 @@ class ColBERT:
             states = model(input_ids=table, attention_mask=mask.long()).last_hidden_state.float()
             vectors = normalize(self._projected(states), dim=-1).cpu()
             for ids, rows, length in zip(tokens, vectors, lengths, strict=True):
-                places = range(longest) if queries else [place for place in range(length) if ids[place] not in silent]
+                places = range(longest) if queries else [place for place in range(length) if ids[place] not in skipped]
                 results.append(rows[list(places)])
         return results
 

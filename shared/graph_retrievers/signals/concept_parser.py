@@ -82,7 +82,7 @@ def _parsed_all(texts: Sequence[str]) -> list[MeaningGraph]:
 def _tools() -> tuple[Any, Any]:
     """Return TextBlob's parser and simplemma's function from a word to its lemma."""
     try:
-        # What TextBlob imports draws random numbers.
+        # The modules that TextBlob imports draw random numbers.
         with undrawn():
             from simplemma import lemmatize
             from textblob.parsers import PatternParser

@@ -21,7 +21,7 @@ __all__ = ["DenseIndex"]
 
 _TILE = 32768
 _GROUP = 64
-# Of fewer scores, and of fewer groups for each of the best, the best are found sooner than groups of them.
+# With fewer scores, or fewer groups for each of the best, the best are found directly sooner than by groups.
 _FEW, _SPARSE = 1 << 16, 12
 _MANY = 2048
 # With more queries, a product of matrices takes less time than faiss for each.
@@ -114,7 +114,7 @@ class DenseIndex(VectorSignal):
 
     def taken(self, rows: Tensor | slice) -> Tensor:
         """Return the vectors of some rows, a slice or a Tensor of shape [n]: Tensor, shape [n, d], float32."""
-        # index_select takes a fifth of the time of an index.
+        # index_select takes a fifth of the time of indexing.
         table = self._table[rows] if isinstance(rows, slice) else self._table.index_select(0, rows)
         if self._scales is not None:
             return table.float() * self._scales[rows].unsqueeze(-1)
@@ -318,9 +318,9 @@ class DenseIndex(VectorSignal):
         if values.shape[1] < k:
             return self._search_exact(queries, k)
         values, rows = falling(zeroed(values, slack)), rows.gather(1, columns)
-        short = (counts < graph.size) & ((counts < k) | (lowest >= values[:, -1] - slack[:, 0]))
-        if bool(short.any()):
-            values[short], rows[short] = self._search_exact(queries[short], k)
+        inexact = (counts < graph.size) & ((counts < k) | (lowest >= values[:, -1] - slack[:, 0]))
+        if bool(inexact.any()):
+            values[inexact], rows[inexact] = self._search_exact(queries[inexact], k)
         return values, rows
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -338,16 +338,16 @@ class DenseIndex(VectorSignal):
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
         table, scales = tensors["vectors"], tensors.get("scales")
-        like = cls(torch.zeros(0, table.shape[-1]), **settings)
-        if like.precision == "float32":
-            table = like.prepared(check_vectors(table))
-        whole = scales is None if like._scales is None else scales is not None and scales.shape == table.shape[:1]
+        empty = cls(torch.zeros(0, table.shape[-1]), **settings)
+        if empty.precision == "float32":
+            table = empty.prepared(check_vectors(table))
+        whole = scales is None if empty._scales is None else scales is not None and scales.shape == table.shape[:1]
         if scales is not None and (scales.dtype != torch.float32 or not bool(((scales > 0) & (127 * scales < LARGEST)).all())):
             raise InvalidArgumentError("The scales of the vectors are not float32 numbers above 0.")
-        if table.dim() != 2 or table.dtype != like._table.dtype or not whole:
-            raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
-        graph = HNSW.restore(tensors, table) if like.backend == "hnsw" and len(table) else None
-        return like._with(table, scales, graph, device or torch.device("cpu"))
+        if table.dim() != 2 or table.dtype != empty._table.dtype or not whole:
+            raise InvalidArgumentError(f"The vectors do not fit the precision {empty.precision!r}.")
+        graph = HNSW.restore(tensors, table) if empty.backend == "hnsw" and len(table) else None
+        return empty._with(table, scales, graph, device or torch.device("cpu"))
 
     def _with(
         self, table: Tensor, scales: Tensor | None, hnsw: HNSW | None = None, device: torch.device | None = None

@@ -103,7 +103,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     """
     distinct, answers = _distinct(texts), _answers(model)
     new = [text for text in distinct if text not in answers]
-    embed = _of_lists(model)
+    embed = _list_method(model)
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
@@ -141,7 +141,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
         try:
             return await inner.aembed_query(text)
         except asyncio.CancelledError as error:
-            # Of this task, or of the model's own.
+            # Either this task was cancelled, or one of the model's own.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             raise _cancelled(model) from error
@@ -158,7 +158,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
         except Exception as error:
             errors.append(error)
 
-    # Who asks again what failed needs the others, which otherwise are cancelled.
+    # A caller that keeps answers asks again only for what failed; without `ask_quietly`, an error cancels the other requests.
     call = ask if _ANSWERS.get() is None else ask_quietly
     await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
     if errors:
@@ -207,7 +207,7 @@ def _keep_error(answers: dict[str, Any], text: str) -> Iterator[None]:
 
 def takes_lists(model: Any) -> bool:
     """Return whether a model embeds many queries in one call, as those do that compute in this process."""
-    return _of_lists(model) is not None
+    return _list_method(model) is not None
 
 
 def awaits_queries(model: Any) -> bool:
@@ -215,7 +215,8 @@ def awaits_queries(model: Any) -> bool:
     return hasattr(model, "aembed_query") and not takes_lists(model)
 
 
-def _of_lists(model: Any) -> Callable[[list[str]], Any] | None:
+def _list_method(model: Any) -> Callable[[list[str]], Any] | None:
+    """Return the method of a model that embeds a list of queries; None if it has none."""
     return getattr(_inner(model), "embed_queries", None)
 
 
@@ -248,7 +249,7 @@ def call_model(model: Any, method: str, argument: Any) -> Any:
     try:
         return call_or_await(getattr(inner, method), getattr(inner, f"a{method}", None), argument)
     except (asyncio.CancelledError, CancelledError) as error:
-        # What it means is that the task of the caller ends, which it does not.
+        # This error would mean that the caller's task was cancelled, which it was not.
         raise _cancelled(model) from error
 
 
@@ -268,8 +269,8 @@ def _table(vectors: list[Any], distinct: list[str], texts: Sequence[str], width:
     for vector in vectors:
         if isinstance(vector, Exception):
             raise vector
-        if len(vector) != (wide := len(vectors[0]) if width is None else width):
-            check_vectors(vector.unsqueeze(0), 1, wide, name)
+        if len(vector) != (expected := len(vectors[0]) if width is None else width):
+            check_vectors(vector.unsqueeze(0), 1, expected, name)
     if not vectors:
         return torch.empty((0, width or 0))
     if len(distinct) < len(texts):

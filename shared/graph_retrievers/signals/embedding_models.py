@@ -56,7 +56,7 @@ class _Adapted:
     def embed_queries(self, texts: list[str]) -> Any:
         vectors = self.query(texts) if len(texts) > 1 else ()
         whole = hasattr(vectors, "__len__") and len(vectors) == len(texts) and not any(map(is_missing, vectors))
-        # One by one, an error names the text that has no vector.
+        # Embedded one by one, a text without a vector is named by the error.
         return vectors if whole else [self.embed_query(text) for text in texts]
 
 
@@ -66,7 +66,7 @@ class _LlamaIndexModel:
 
     library_model: Any
     name: str
-    # As LlamaIndex compares vectors.
+    # LlamaIndex compares vectors by their cosine.
     default_metric = "cosine"
 
     def embed_documents(self, texts: list[str]) -> Any:
@@ -93,7 +93,7 @@ def as_embedding(model: Any) -> Embedding:
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
         return model  # type: ignore[no-any-return]
     name = str(getattr(model, "model_name", "") or "")
-    # What LlamaIndex calls a model without a name.
+    # LlamaIndex calls a model without a name "unknown".
     name = type(model).__name__ if name in ("", "unknown") else name
     if hasattr(model, "get_text_embedding_batch") and hasattr(model, "get_query_embedding"):
         return _LlamaIndexModel(model, name)
@@ -108,7 +108,7 @@ def as_embedding(model: Any) -> Embedding:
 
 
 class HostedEmbedding(EmbeddingWrapper):
-    """An embedding model behind a network, with the size of its requests, and how many are sent at a time.
+    """An embedding model that is reached over a network, with the size of its requests, and how many are sent at a time.
 
     The vectors of documents are in the order of the texts, whichever request ends first. Models that look hosted (see
     :func:`~graph_retrievers.signals.embedding_requests.is_hosted`) are called with the defaults of this class; use it to change

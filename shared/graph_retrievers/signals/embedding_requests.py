@@ -146,7 +146,7 @@ def send(
                     retries.stop()
     finally:
         retries.stop()
-        # Whoever leaves early, as by a second interrupt, does not wait for requests that run.
+        # After an early end, such as a second interrupt, nobody waits for the requests that are running.
         pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure

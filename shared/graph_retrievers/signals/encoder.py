@@ -124,7 +124,7 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     barrier = threading.Barrier(workers + 1)
 
     def start() -> None:
-        # Torch gives a thread its number at its first use, and then keeps what it is told.
+        # Torch gives a thread its number at its first use, and then keeps the number that is set.
         torch.get_num_threads()
         torch.set_num_threads(1)
         barrier.wait()
@@ -139,7 +139,7 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
             # Lets go of workers where not all could be started; afterwards, it would break those that are leaving the barrier.
             barrier.abort()
             raise
-        # What the workers were told counts for new threads of the process too.
+        # The number that the workers set also counts for new threads of the process.
         torch.set_num_threads(count)
         for future in futures:
             yield future.result()

@@ -13,7 +13,7 @@ from graph_retrievers.graph.names import capitalized_names, name_words
 __all__ = ["EntityExtractor"]
 
 _ARTICLES = frozenset(("the", "a", "an"))
-# Words that begin a sentence or a question without being part of the name behind them.
+# Words that begin a sentence or a question without being part of the name that follows.
 _OPENING = frozenset(
     "a an the in on at by for from with to of as after before during since until while when where which who whom whose what how "
     "why did does do is are was were has have had both between among under over and but or if it he she they his her its their "

@@ -15,7 +15,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 _NEIGHBORS, _BUILDING, _SEARCHING = 32, 80, 256
 # The share of vectors without a row, and of rows without a vector, beyond which the graph is built again.
 _CHANGED, _PIECE = 0.1, 8192
-# Vectors of the sample on which recall is measured, at so many vectors at a time, and how many of the nearest are looked for.
+# Recall is measured on a sample of this many vectors, this many at a time, by this many nearest vectors of each.
 _SAMPLE, _AT_A_TIME, _NEAREST = 200, 20, 10
 _UNFIT = "The links of the HNSW graph do not fit its vectors; build the index again."
 
@@ -115,7 +115,7 @@ class HNSW:
     def updated(self, old_rows: Tensor) -> HNSW | None:
         """Return the graph of changed rows, where `old_rows` has the current row of each, -1 if new; None if too many changed."""
         place = torch.full((len(self._rows) + len(self.outside),), -1)
-        # Of several rows with one content, the first has its vector.
+        # If several rows have one content, the first has its vector.
         old = (old_rows >= 0).nonzero().flatten().flip(0)
         place[old_rows[old]] = old
         rows, repeated = torch.where(self._rows >= 0, place[self._rows.clamp(min=0)], -1), place[self._repeated]
@@ -174,7 +174,7 @@ def _first_rows(vectors: Tensor) -> Tensor:
     """Return the first row of each distinct vector, ascending."""
     bits = vectors.contiguous().numpy().view(np.int32)
     factors = np.random.default_rng(0).integers(1, 2**62, bits.shape[1])
-    # Of different vectors with one key, which are rare, the second is searched for as a repeated one is.
+    # Different vectors seldom have one key; the second of them is then searched for as a repeated one is.
     parts = [(bits[start : start + _PIECE].astype(np.int64) * factors).sum(1) for start in range(0, len(bits), _PIECE)]
     return torch.from_numpy(np.sort(np.unique(np.concatenate(parts), return_index=True)[1]))
 

@@ -155,11 +155,11 @@ def complete_json(
     {'year': 1801}
     """
     schema_text = check_schema(schema)
-    port = as_language_model(model)
+    language_model = as_language_model(model)
     task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{schema_text}"
     text, fault = task, ""
     for _ in range(positive("attempts", attempts)):
-        answer = complete_text(port, text, schema)
+        answer = complete_text(language_model, text, schema)
         value, fault = _read_answer(answer, schema)
         fault = fault or (check(value) if check is not None else "")
         if not fault:
@@ -186,14 +186,14 @@ def complete_many(
 
     `schema` is one for all n prompts, or a sequence with one per prompt. `workers` prompts are sent at the same time, by default 4,
     or as many as the caller's batch may ask at once (:func:`~graph_retrievers.concurrency.at_most`); 1 uses the calling thread, for
-    models that are not thread-safe. After an error the other prompts are still sent. `description` is the
-    text of the progress bar; the other arguments are those of :func:`complete_json`.
+    models that are not thread-safe. After an error the other prompts are still sent. `description` is the text of the progress bar;
+    the other arguments are those of :func:`complete_json`.
 
     >>> complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1)
     [1801, 1801]
     """
     workers = positive("workers", most_calls(4) if workers is None else workers)
-    port = as_language_model(model)
+    language_model = as_language_model(model)
     schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
     if len(schemas) != len(prompts):
         raise InvalidArgumentError(
@@ -202,7 +202,7 @@ def complete_many(
 
     def ask(position: int) -> Any:
         try:
-            return complete_json(port, prompts[position], schemas[position], attempts=attempts, check=check)
+            return complete_json(language_model, prompts[position], schemas[position], attempts=attempts, check=check)
         except LanguageModelError as error:
             return error
         finally:
@@ -229,7 +229,7 @@ _THOUGHTS = "</think>"
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,15})"
 _NUMBERS = {"integer": re.compile(_INTEGER), "number": re.compile(rf"{_INTEGER}(?:\.[0-9]{{1,15}})?")}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Characters of an answer; models write less at a time. Of many faults, those among which the worst is told.
+# The longest answer, in characters; models write less at a time. The most faults among which the worst is looked for.
 _LONGEST_ANSWER, _MOST_FAULTS = 200_000, 100
 
 
@@ -271,7 +271,7 @@ def _parse(answer: str, schema: Schema) -> Any:
 
 
 def _values(text: str, decoder: json.JSONDecoder, opening: str) -> list[Any]:
-    """Return the JSON values in a text behind the model's thoughts; none if a bracket opens what is not JSON."""
+    """Return the JSON values in a text after the model's thoughts; none if a bracket opens what is not JSON."""
     if text.startswith("<think>") and _THOUGHTS not in text:
         return []
     values, place = list[Any](), text.find(opening, text.find(_THOUGHTS) + 1)

@@ -158,7 +158,7 @@ class LanguageModelRelevance(RelevanceModel):
             answer, note = answers[prompt], ""
             if isinstance(answer, LanguageModelError):
                 note = f"the language model did not grade what was found, which keeps its order: {answer}"
-                self._tell(answer)
+                self._warn(answer)
                 answer = [0.0] * len(texts)
             grades = answer + [_UNJUDGED] * (len(texts) - len(answer))
             results.append((torch.tensor(grades, dtype=torch.float32).unsqueeze(1), note))
@@ -174,7 +174,7 @@ class LanguageModelRelevance(RelevanceModel):
             note = ""
             if errors:
                 note = f"the language model did not score {len(errors)} of {len(part)} passages, which get 0: {errors[0]}"
-                self._tell(errors[0])
+                self._warn(errors[0])
             scores = [0.0 if isinstance(answers[prompt], LanguageModelError) else answers[prompt][0] for prompt in part]
             scores += [_UNJUDGED] * (len(texts) - len(scores))
             results.append((torch.tensor(scores, dtype=torch.float32).unsqueeze(1), note))
@@ -185,7 +185,7 @@ class LanguageModelRelevance(RelevanceModel):
         question = _line(_shortened(query, _LONGEST_QUESTION))
         return f"{_POINTWISE}\n\nQuestion: {question}\n\nPassage: {_line(passage)}"
 
-    def _tell(self, error: LanguageModelError) -> None:
+    def _warn(self, error: LanguageModelError) -> None:
         """Warn once of answers that are missing; notes of hits tell of the others."""
         with self._lock:
             again, self._has_warned = self._has_warned, True
@@ -218,18 +218,18 @@ class LanguageModelRelevance(RelevanceModel):
         ids: dict[str, int] = {}
         for number, passage in enumerate(passages, 1):
             ids.setdefault(passage, number)
-        lines, beside = [], list[str]()
+        lines, parents = [], list[str]()
         for number, (passage, text) in enumerate(zip(passages, texts, strict=True), 1):
             line: dict[str, Any] = {"id": number, "text": passage}
             if isinstance(text, PathText):
                 parent = self._cut(text.parent)
                 if parent not in ids:
-                    ids[parent] = len(passages) + len(beside) + 1
-                    beside.append(_line({"id": ids[parent], "text": parent}))
+                    ids[parent] = len(passages) + len(parents) + 1
+                    parents.append(_line({"id": ids[parent], "text": parent}))
                 line |= {"from": ids[parent], "by": _shortened(text.way, _LONGEST_WAY)}
             lines.append(_line(line))
         parts = [_TASK, f"Question: {_line(_shortened(query, _LONGEST_QUESTION))}", "\n".join([_GRADED, *lines])]
-        return "\n\n".join([*parts, "\n".join([_CONTEXT, *beside])] if beside else parts)
+        return "\n\n".join([*parts, "\n".join([_CONTEXT, *parents])] if parents else parts)
 
     def _cut(self, text: str) -> str:
         return _shortened(text, self.characters)

@@ -57,13 +57,13 @@ class MeaningGraph:
         """Raise InvalidArgumentError if a concept is not a string, or a relation has a missing node."""
         rows = range(len(self.concepts))
         try:
-            sound = isinstance(self.concepts, tuple) and all(isinstance(concept, str) for concept in self.concepts)
+            valid = isinstance(self.concepts, tuple) and all(isinstance(concept, str) for concept in self.concepts)
             for source, role, target in self.relations:
-                sound = sound and isinstance(role, str) and index(source) in rows and index(target) in rows
+                valid = valid and isinstance(role, str) and index(source) in rows and index(target) in rows
         except (TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise InvalidArgumentError(f"{shown(self, 200)} is not sound; make graphs with MeaningGraph.of(concepts, relations).")
+            valid = False
+        if not valid:
+            raise InvalidArgumentError(f"{shown(self, 200)} is not valid; make graphs with MeaningGraph.of(concepts, relations).")
 
     def labelled_relations(self) -> tuple[tuple[str, str, str], ...]:
         """Return the relations with the concepts of source and target instead of their numbers."""

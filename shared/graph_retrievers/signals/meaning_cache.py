@@ -136,10 +136,10 @@ class MeaningCache:
             _logger.warning("%s failed on %.80r: %s", self.name, texts[0], error)
             return [None]
         entries: list[MeaningGraph | None] = [*graphs] if isinstance(graphs, list) else []
-        sound = [graph for graph in entries if isinstance(graph, MeaningGraph)]
-        if not len(sound) == len(entries) == len(texts):
+        results = [graph for graph in entries if isinstance(graph, MeaningGraph)]
+        if not len(results) == len(entries) == len(texts):
             raise InvalidArgumentError(f"{self.name}.parse gave {shown(graphs)}; expected {len(texts)} MeaningGraph objects.")
-        for graph in sound:
+        for graph in results:
             graph.check()
         return entries
 

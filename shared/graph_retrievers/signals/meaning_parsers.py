@@ -27,7 +27,7 @@ def penman_graph(text: str) -> MeaningGraph:
     if not isinstance(text, str):
         raise InvalidArgumentError(f"An AMR in PENMAN notation is a string, got {shown(text)}.")
     try:
-        # The model tells roles that are turned round from those that are called so, such as :consist-of.
+        # The AMR model distinguishes inverse roles from roles whose names also end in "-of", such as :consist-of.
         graph = penman.decode(text, model=penman.models.amr.model)
     except (penman.exceptions.PenmanError, RecursionError) as error:
         raise InvalidArgumentError(f"{shown(text)} is not an AMR in PENMAN notation: {error}") from error
@@ -159,7 +159,7 @@ def _read_pairs(file: Path) -> list[tuple[str, str]]:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{file} cannot be read as AMRs in PENMAN notation: {error}") from error
     texts = ((re.search(r"^#.*?::snt[^\S\n]++(.*)", block, re.MULTILINE), block) for block in blocks)
-    # Other fields of the line come behind the text.
+    # Other fields of the line follow the text.
     pairs = [(re.split(r"::(?=\w)", text[1])[0].rstrip(), block) for text, block in texts if text is not None]
     if not pairs:
         raise InvalidArgumentError(f"{file} has no AMR with its text in a line '# ::snt ...'.")

@@ -135,9 +135,9 @@ def _unlimited(model: Any, count: int) -> Any:
     """Return a compressor with room for all documents, where it has the usual limit."""
     if not hasattr(model, "top_n"):
         return model
-    wider = copy.copy(model)
-    wider.top_n = count
-    return wider
+    unlimited = copy.copy(model)
+    unlimited.top_n = count
+    return unlimited
 
 
 def _postprocessed(model: Any, query: str, texts: Sequence[str]) -> list[float]:

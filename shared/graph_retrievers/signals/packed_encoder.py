@@ -217,7 +217,7 @@ def _linear(
 ) -> Callable[[Tensor], Tensor]:
     """Return x -> function(x W' + b) of linear layers side by side; in bfloat16 on a CPU by oneDNN, the weights laid out once."""
     weights, biases = [part.weight.detach() for part in parts], [part.bias.detach() for part in parts]
-    # One layer alone shares its weights with the model.
+    # The weights of a single layer are those of the model, not a copy.
     weight = (weights[0] if len(parts) == 1 else torch.cat(weights)).to(dtype)
     bias = (biases[0] if len(parts) == 1 else torch.cat(biases)).to(dtype)
     if weight.device.type == "cpu" and dtype == torch.bfloat16:

@@ -94,7 +94,7 @@ def status_of(error: Exception) -> int | None:
     values = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
     values += [getattr(response, name, None) for name in ("status_code", "status")]
     if isinstance(response, Mapping):
-        # As in botocore.
+        # The errors of botocore have a mapping.
         values.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
     return next((int(value) for value in values if isinstance(value, int) and 100 <= value < 600), None)
 
@@ -145,7 +145,7 @@ class Retries:
     Pauses double from one second to one minute, each longer by a random part of up to a half, so that calls that failed together
     do not come again together. A longer ``Retry-After`` is respected. The last error is raised after `most` repetitions, or
     if the next attempt would begin more than ten minutes after the first, or after the time limit of the search
-    (:func:`~graph_retrievers.concurrency.ending_in`). A pause that the service asked for is then told in a note of the error. A
+    (:func:`~graph_retrievers.concurrency.ending_in`). A note of the error then has the pause that the service asked for. A
     warning is logged at most once a minute. Any number of threads may call it.
 
     Parameters
@@ -210,7 +210,7 @@ class Retries:
             "retry": retry_if_exception(is_transient),
             "wait": self._pause,
             "stop": stop_after_attempt(self._most + 1) | longest | stop_when_event_set(self._stopped),
-            "before_sleep": self._tell,
+            "before_sleep": self._log_repetition,
             "reraise": True,
         }
 
@@ -221,13 +221,13 @@ class Retries:
     def _sleep(self, seconds: float) -> None:
         self._stopped.wait(seconds)
 
-    def _tell(self, state: Any) -> None:
+    def _log_repetition(self, state: Any) -> None:
         with self._lock:
             self.count += 1
-            loud = time.monotonic() - self._last_warning >= _QUIET
-            self._last_warning = time.monotonic() if loud else self._last_warning
+            warns = time.monotonic() - self._last_warning >= _QUIET
+            self._last_warning = time.monotonic() if warns else self._last_warning
         logger.log(
-            logging.WARNING if loud else logging.DEBUG,
+            logging.WARNING if warns else logging.DEBUG,
             "%s failed (%s); the request is sent again in %.1f s, repetition %d of at most %d.",
             self._label,
             reason(state.outcome.exception()),

@@ -162,13 +162,13 @@ class SentenceEncoder(BatchedEmbedding):
             return float((normalize(encoder(probe, self.batch_tokens), dim=1) * exact).sum(1).min()) >= least
 
         encoder.pack(lambda: agrees(0.99999))
-        precision, exactly = torch.float32, encoder.packed
-        dtype = torch.bfloat16 if self._dtype is None and exactly and fast_bfloat16(self.device) else self._dtype
+        precision, exact_packed = torch.float32, encoder.packed
+        dtype = torch.bfloat16 if self._dtype is None and exact_packed and fast_bfloat16(self.device) else self._dtype
         if dtype is not None and dtype != torch.float32:
             encoder.pack(lambda: agrees(_AGREE if self._dtype is None else 0.99), dtype)
-            if encoder.packed is exactly and self._dtype is not None:
+            if encoder.packed is exact_packed and self._dtype is not None:
                 encoder = Encoder(model.to(dtype), pooling, tokenizer.pad_token_id)
-            if encoder.packed is not exactly or self._dtype is not None:
+            if encoder.packed is not exact_packed or self._dtype is not None:
                 precision = dtype
         encoder.release()
         return _Loaded(tokenizer, encoder, limit, str(precision).removeprefix("torch."))

@@ -150,9 +150,9 @@ class _Restricted(Signal):
         return self.rows.numel()
 
     def search(self, queries: Any, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        there = torch.ones(len(self), dtype=torch.bool, device=self.rows.device) if allowed is None else allowed
-        mask = torch.zeros((*there.shape[:-1], len(self.whole)), dtype=torch.bool, device=self.rows.device)
-        mask[..., self.rows] = there
+        own_mask = torch.ones(len(self), dtype=torch.bool, device=self.rows.device) if allowed is None else allowed
+        mask = torch.zeros((*own_mask.shape[:-1], len(self.whole)), dtype=torch.bool, device=self.rows.device)
+        mask[..., self.rows] = own_mask
         scores, rows = self.whole.search(queries, min(k, len(self)), mask)
         place = torch.searchsorted(self.rows, rows).clamp(max=len(self) - 1)
         if bool(((rows >= 0) & (self.rows[place] != rows)).any()):

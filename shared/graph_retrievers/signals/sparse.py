@@ -43,9 +43,9 @@ class Entries(NamedTuple):
 def without_repeats(old_rows: np.ndarray) -> np.ndarray:
     """Return `old_rows` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
     _, first = np.unique(old_rows, return_index=True)
-    once = np.full(len(old_rows), -1, np.int64)
-    once[first] = old_rows[first]
-    return once
+    distinct = np.full(len(old_rows), -1, np.int64)
+    distinct[first] = old_rows[first]
+    return distinct
 
 
 def updated_entries(entries: Entries, old_rows: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
@@ -137,14 +137,14 @@ class TermSignal(Signal):
 
         A term has a row once, so that no two of the entries added together are of one place: sums do not depend on their order.
         """
-        # One answer of the device to wait for, and one table to send.
+        # Concatenated, so that the device is waited for only once; one table is sent.
         numbers = torch.cat([pointers, self.indptr[terms], self.indptr[terms + 1]]).cpu().numpy()
         bounds, start, stop = np.split(numbers, [len(pointers), len(pointers) + len(terms)])
         owner = np.repeat(np.arange(len(table)), np.diff(bounds))
         place = np.arange(len(owner)) - bounds[owner]
         order = np.argsort(place, kind="stable")
         length = (stop - start)[order]
-        # Those of one place, or as many of them as fit into memory together.
+        # The groups are the terms of one place, or as many of them as fit into memory together.
         before = np.cumsum(length) - length
         groups = np.flatnonzero(np.diff(place[order], prepend=-1) | np.diff(before // _ENTRIES_AT_A_TIME, prepend=-1))
         ends = [*groups.tolist(), len(order)]
@@ -153,10 +153,10 @@ class TermSignal(Signal):
         weights, flat = weights[sent[0]], table.view(-1)
         for first, last in pairwise(ends):
             total = int(length[first:last].sum())
-            of = torch.repeat_interleave(sent[3, first:last], output_size=total)
-            query, place_of = sent[1:3, first:last].index_select(1, of)
+            term = torch.repeat_interleave(sent[3, first:last], output_size=total)
+            query, place_of = sent[1:3, first:last].index_select(1, term)
             entry = torch.arange(total, device=self.device) + place_of
-            flat.index_add_(0, query + self.rows[entry], self.data[entry] * weights[first:last][of])
+            flat.index_add_(0, query + self.rows[entry], self.data[entry] * weights[first:last][term])
         return table
 
     def _ends(self, terms: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class TermSignal(Signal):
         if not scores.numel() or not keys.numel():
             return scores
         column = torch.arange(scores.shape[1], device=self.device)
-        # Of each query the entries of its terms; behind the last of them others, which count nothing.
+        # A row has the terms of a query, followed by terms of other queries with the weight 0.
         entries = (pointers[:-1, None] + column).clamp(max=terms.numel() - 1)
         terms, weights = terms[entries] * len(self), torch.where(column < counts[:, None], weights[entries], 0.0)
         step = max(1, _ENTRIES_AT_A_TIME // scores.shape[1])
@@ -208,7 +208,7 @@ class TermSignal(Signal):
         def make() -> tuple[Tensor, Tensor]:
             terms = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1, device=self.device), self.indptr.diff())
             keys = terms * len(self) + self.rows.long()
-            # They are, unless the corpus was changed.
+            # The keys ascend already, unless the corpus was changed.
             if bool((keys[1:] > keys[:-1]).all()):
                 return keys, torch.arange(keys.numel(), device=self.device)
             keys, order = torch.sort(keys)
@@ -237,7 +237,7 @@ class TermSignal(Signal):
     def _search_matches(self, count: int, matches: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
         weights, entries = ranked_on_host(scores, matches)
-        # Of most queries each row has one term, so that the entries are in order.
+        # A row has only one term of most queries, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0
         totals = np.zeros(first.sum(), np.float32)
@@ -248,8 +248,8 @@ class TermSignal(Signal):
             places = np.flatnonzero(mask[row] if mask.ndim == 1 else mask[query, row])
             query, row, totals = query[places], row[places], totals[places]
         k = min(k, len(self))
-        # A table of whole lists would be as wide as the longest: of each, what may be among the k best, up to rounding.
-        # Of a query, a positive score, which its bits order, and a row, one number is made: it is sorted much faster than three.
+        # A table of whole lists would be as wide as the longest: it gets what may be among the k best of each, up to rounding.
+        # Query, score and row are one number, which is sorted much faster than three; positive scores have the order of their bits.
         falling = np.iinfo(np.int32).max - totals.view(np.int32).astype(np.int64)
         by = np.argsort((query << 31 | falling) * len(self) + row)
         lengths = np.bincount(query, minlength=count)
@@ -338,7 +338,7 @@ class SparseIndex(TermSignal):
         rows = np.repeat(np.flatnonzero(old_rows < 0), owner.diff().numpy()).astype(np.int32)
         count = max(int(terms.max()) + 1 if terms.numel() else 0, len(entries.indptr) - 1)
         indptr, *parts = updated_entries(entries, old_rows, (terms.numpy(), rows, data.numpy()), count)
-        # Without the terms behind the last that is used.
+        # Without the terms after the last that is used.
         indptr = indptr[: np.searchsorted(indptr, indptr[-1]) + 1]
         rows_of, weights = map(torch.from_numpy, parts)
         self._assign(torch.from_numpy(indptr), rows_of, weights, len(old_rows), device)
@@ -381,13 +381,13 @@ class SparseIndex(TermSignal):
 
     def updated(self, contents: Sequence[str], old_rows: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
-        once = without_repeats(old_rows.cpu().numpy())
-        new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
+        distinct = without_repeats(old_rows.cpu().numpy())
+        new = [contents[row] for row in np.flatnonzero(distinct < 0).tolist()]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
         signal = copy(self)
         weights = _encoded(self.encoder, new, False) if self.encoder is not None else []
-        signal._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, weights, self.device)
+        signal._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), distinct, weights, self.device)
         return signal
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> SparseIndex:

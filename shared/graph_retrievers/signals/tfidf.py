@@ -39,8 +39,8 @@ class TfIdf(WordSignal):
 
     def _weights(self, entries: Entries) -> np.ndarray:
         """Return the weights of all occurrences, of unit length for each text."""
-        words = np.repeat(self._idf(entries.indptr), np.diff(entries.indptr))
-        weights = entries.values * words
+        idf = np.repeat(self._idf(entries.indptr), np.diff(entries.indptr))
+        weights = entries.values * idf
         lengths = np.sqrt(np.bincount(entries.rows, weights**2, len(self._lengths)))
         return (weights / lengths[entries.rows]).astype(np.float32)
 

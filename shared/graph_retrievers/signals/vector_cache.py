@@ -34,7 +34,7 @@ _TOLERANCE = 0.02
 _CHECK = 8
 # Bytes of vectors in a file.
 _LIMIT = 4 << 30
-# What functions are called that have no name of their own.
+# The names of types, which functions without a name of their own have.
 _NO_NAMES = ("function", "builtin_function_or_method", "method", "partial")
 
 
@@ -56,8 +56,8 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
         Whether vectors are kept on disk as they come, and found there again: in the user's cache folder (True), in another folder,
         or not (False). By default (None) those of a hosted model (:func:`~graph_retrievers.signals.embedding.hosted`) are kept if
         they need more than one request, unless its setting ``cache`` says otherwise. Those of a function without a name, and of a
-        model that gives different texts the same vector, are then not kept, because another model cannot be told from it. The place
-        is logged.
+        model that gives different texts the same vector, are then not kept, because another model may be taken for it. The place is
+        logged.
     show_progress : bool, default False
 
     Raises
@@ -79,7 +79,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
             return VectorCache(inner, folder, texts=texts).vectors(texts, show_progress)
         return embed_texts(model, texts, show_progress)
     except Exception as error:
-        # What a local model raises for another reason is for who wrote it.
+        # Other errors of a local model are raised as they are, for its author.
         service = hosted(inner) or is_transient(error) or status_of(error) is not None
         if isinstance(error, GraphRetrieverError) or not service:
             raise
@@ -241,7 +241,7 @@ class VectorCache:
 
     def _embed(self, texts: dict[bytes, str], table: dict[bytes, Tensor], show_progress: bool) -> None:
         """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
-        new, size, count = list(texts), len(table), len(table) + len(texts)
+        new, size, total = list(texts), len(table), len(table) + len(texts)
         try:
             if self._error is not None:
                 error, self._error = self._error, None
@@ -252,7 +252,7 @@ class VectorCache:
                 size += self._store(keys, vectors)
                 table |= zip(keys, vectors, strict=True)
         except BaseException as error:
-            message = f"{size:,} of {count:,} texts are embedded and kept in {self.path}; the same call goes on there."
+            message = f"{size:,} of {total:,} texts are embedded and kept in {self.path}; the same call goes on there."
             if isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 error.add_note(message)
                 logger.warning("%s", message)
@@ -292,7 +292,7 @@ class VectorCache:
             table: dict[bytes, Tensor] = {}
             for key in keys:
                 row = database.execute("SELECT vector FROM vectors WHERE text = ?", (key,)).fetchone()
-                if row is not None and _sound(key, row[0], self._width):
+                if row is not None and _is_intact(key, row[0], self._width):
                     table[key] = torch.from_numpy(np.frombuffer(row[0], "<f4", self._width).astype(np.float32))
             return table
 
@@ -381,5 +381,5 @@ def _checked(key: bytes, vector: bytes) -> bytes:
     return vector + hashlib.blake2b(key + vector, digest_size=_CHECK).digest()
 
 
-def _sound(key: bytes, value: Any, width: int) -> bool:
+def _is_intact(key: bytes, value: Any, width: int) -> bool:
     return isinstance(value, bytes) and len(value) == 4 * width + _CHECK and _checked(key, value[:-_CHECK]) == value

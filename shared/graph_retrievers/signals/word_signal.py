@@ -157,15 +157,15 @@ class WordSignal(TermSignal):
         All scores are computed again from the counts of the words, because the weight of a word depends on the whole corpus.
         """
         signal = copy(self)
-        once = without_repeats(old_rows.cpu().numpy())
-        new = np.flatnonzero(once < 0)
+        distinct = without_repeats(old_rows.cpu().numpy())
+        new = np.flatnonzero(distinct < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
         vocabulary = dict(self.vocabulary)
         occurrences = _occurrences(words, new.tolist(), vocabulary)
-        lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
-        lengths[new] = _lengths(occurrences, vocabulary, len(once))[new]
+        lengths = self._lengths[distinct] if len(self) else np.zeros(len(distinct), np.int32)
+        lengths[new] = _lengths(occurrences, vocabulary, len(distinct))[new]
         old_entries = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
-        entries = updated_entries(old_entries, once, occurrences, len(vocabulary))
+        entries = updated_entries(old_entries, distinct, occurrences, len(vocabulary))
         mask = np.diff(entries.indptr) > 0
         if mask.sum() * _STALE < len(mask):
             # Many words that no text has any more; a few cost less where they are than new numbers for all others.
@@ -187,8 +187,8 @@ class WordSignal(TermSignal):
         result = copy(self)
         result._build(contents, self.device)
         # Each distinct word of a text has an entry.
-        words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, result)]
-        if not torch.equal(words[0][rows], words[1]):
+        word_counts = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, result)]
+        if not torch.equal(word_counts[0][rows], word_counts[1]):
             raise InvalidArgumentError(
                 f"This {type(self).__name__} was made of other texts than those of the nodes, so that it cannot be restricted to a "
                 "scope; give it a class of its own that implements restricted()."
@@ -242,9 +242,9 @@ def _lengths(occurrences: tuple[np.ndarray, ...], vocabulary: Mapping[str, int],
 
     Single characters, and numbers that are also there by their parts, do not count: lists, tables and code are full of them.
     """
-    counts = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
+    counted = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
     terms, owners, times = occurrences
-    return np.bincount(owners, times * counts[terms], size).astype(np.int32)
+    return np.bincount(owners, times * counted[terms], size).astype(np.int32)
 
 
 def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:

@@ -42,13 +42,13 @@ def check_lengths(dense: DenseIndex) -> None:
         )
 
 
-def tell_bare(dense: DenseIndex, ids: Sequence[str]) -> None:
+def warn_of_bare(dense: DenseIndex, ids: Sequence[str]) -> None:
     """Warn of nodes without a vector; `ids` are those of all."""
     if bare := (dense.norms == 0).nonzero().flatten().tolist():
-        tell_bare_nodes(len(bare), len(dense), ids[bare[0]])
+        warn_of_bare_nodes(len(bare), len(dense), ids[bare[0]])
 
 
-def tell_bare_nodes(count: int, size: int, node: str) -> None:
+def warn_of_bare_nodes(count: int, size: int, node: str) -> None:
     """Warn that a number of nodes have no vector; `node` is the id of one, and `size` the number of all."""
     logger.warning(
         "%s of %s nodes have no vector (a row of zeros), such as %s: on engines, a retriever that compares one ends in an error.",

@@ -25,7 +25,7 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, tell_bare
+from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, warn_of_bare
 from graph_retrievers.systems.traits import traits_of
 
 __all__ = ["settings"]
@@ -183,7 +183,7 @@ class QdrantPoints:
             properties |= self.bm25.settings | {"mean length": self.mean}
         self.properties = properties
         if self.dense is not None and properties["own"]:
-            tell_bare(self.dense, self.index.graph.ids)
+            warn_of_bare(self.dense, self.index.graph.ids)
         with reaching():
             if self.fresh and not self.new:
                 self.client.delete_collection(self.collection)

@@ -58,12 +58,12 @@ def ask_model(operator: Any, question: Question, prompt: Prompt, instead: str, *
         return None
     answer = yield Completion(operator.language_model, prompt.text.format(question=question.text, **fields), prompt.schema)
     if isinstance(answer, LanguageModelError):
-        tell_failure(operator.name, question, answer, instead)
+        note_failure(operator.name, question, answer, instead)
         return None
     return answer
 
 
-def tell_failure(name: str, question: Question, error: LanguageModelError, instead: str) -> None:
+def note_failure(name: str, question: Question, error: LanguageModelError, instead: str) -> None:
     """Note that a language model failed, unless another operator, which asked the same model, has said why."""
     note = failure_note(error, instead)
     if not any(note.partition(";")[0] in other for other in question.notes):

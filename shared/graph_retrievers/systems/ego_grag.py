@@ -44,10 +44,10 @@ class EdgeVectors(Request):
     def together(cls, backend: Any, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return vectors, float64, from the signal."""
         queries = backend.queries
-        dense, lines = queries.index.signal(requests[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
+        dense, questions = queries.index.signal(requests[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
         rows = torch.from_numpy(np.concatenate([request.nodes for _, request in requests])).to(queries.index.device)
         vectors = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.nodes) for _, request in requests])
-        return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(vectors, requests, strict=True)]
+        return [(part.numpy(), (part @ questions[b]).numpy()) for part, (b, _) in zip(vectors, requests, strict=True)]
 
 
 class EgoGraphSearch(Operator):
@@ -131,9 +131,9 @@ class EgoGraphSearch(Operator):
         scores, cosines = yield from self._scores(question, pool, inside)
 
         # Each of the best ego graphs keeps its best nodes; a node belongs to the first that keeps it.
-        soft, may, parts = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
+        soft, allowed, parts = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
         for ego in best(scores, self.graphs, candidates.nodes).tolist():
-            members = np.flatnonzero((around.owner == ego) & may)
+            members = np.flatnonzero((around.owner == ego) & allowed)
             parts.append(members[best(soft[members], self.entities)])
         places = np.concatenate(parts)
         places = places[distinct(soft[places], around.node[places])]
@@ -155,8 +155,8 @@ class EgoGraphSearch(Operator):
             rows = np.unique(edges.row[np.isin(edges.far, pool)])
             ends = np.searchsorted(pool, question.ends(rows))
             among = inside[:, ends[:, 0]] * inside[:, ends[:, 1]]
-            edge_vectors, likeness = yield EdgeVectors(rows, self.signal)
-            products, sums = products + among @ likeness, sums + among @ edge_vectors
+            edge_vectors, edge_cosines = yield EdgeVectors(rows, self.signal)
+            products, sums = products + among @ edge_cosines, sums + among @ edge_vectors
         elif (counts > 1).any():
             question.notes.append(_NODES_ALONE.format(self.signal))
         # The length of a sum is at least its product with a unit vector.

@@ -101,7 +101,7 @@ class STeX(Operator):
         most = np.minimum(degree, ranked)  # C, at least `linked`
         structure = structure + (linked - 1) / np.maximum(most - 1, 1)
         scores = similarity[0] + self.beta * structure if similarity else structure
-        # Of equal ones those of the lowest rows, as rows ascend.
+        # Among equals those of the lowest rows, as rows ascend.
         by = best(scores, self.nodes_per_round, groups=question.owners(nodes))
         return reached(candidates, leads[by], nodes[by], scores[by], self.name)
 

@@ -48,7 +48,7 @@ def read_first(text: str | None, checkpoint: str | Path | None) -> System:
     PPR(seeds=7)
     """
     if text is None:
-        raise InvalidArgumentError(f"{checkpoint} was trained behind a search that it cannot name; pass it as first=.")
+        raise InvalidArgumentError(f"{checkpoint} was trained with a first search that it cannot name; pass it as first=.")
     return read_system(text)
 
 
@@ -88,7 +88,7 @@ class CompositeSystem(System):
         return bool(walks) and all(isinstance(part, System) and part.skips_names(index) for part in walks)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
-        """Return the parts of the systems inside that are not trained; an operator tells nothing of them."""
+        """Return the parts of the systems inside that are not trained; those of operators are not known."""
         parts: list[Untrained] = []
         for system in self.inner:
             if isinstance(system, System):
@@ -104,7 +104,7 @@ def _composing(checkpoint: str | Path | None) -> Iterator[None]:
     if set(names) & set(under_way):
         raise InvalidArgumentError(
             f"The checkpoint {str(checkpoint)!r} names itself as its first search; pass another search as first=, or fit it again "
-            "behind another."
+            "with another one."
         )
     token = _UNDER_WAY.set((*under_way, *names))
     try:

@@ -160,8 +160,10 @@ class SteinerTreeSearch(Operator):
         prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
         prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
         if prized:
-            likeness, may = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
-            gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
+            edge_scores, allowed = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
+            if allowed is not None:
+                edge_scores = np.where(allowed.cpu().numpy()[rows], edge_scores, -np.inf)
+            gains = edge_prizes(edge_scores, self.seed_edges)
         sources, targets = np.searchsorted(pool, ends).T
         places, edge_places = self._tree(sources, targets, prizes, gains)
         scores = prizes[places] + (yield from _similarities(question, pool[places]))
@@ -173,10 +175,11 @@ class SteinerTreeSearch(Operator):
         return result
 
     def _prizes_edges(self, question: Question) -> bool:
-        there = self.seed_edges > 0 and self.signal in question.signals
-        if there and question.corpus.signal(self.signal).covers != "edges":
+        if self.seed_edges == 0 or self.signal not in question.signals:
+            return False
+        if question.corpus.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
-        return there
+        return True
 
     def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return the nodes around some nodes, and the edges among them, ascending, with their relations.
@@ -203,8 +206,8 @@ class SteinerTreeSearch(Operator):
         relations = edges.relation[places][first]
         most = _EDGES_PER_NODE * self.candidates
         if len(rows) > most:
-            likeness = (yield EdgeScores(rows, self.signal)) if prized else np.zeros(len(rows))
-            places = np.sort(order(likeness)[:most])
+            edge_scores = (yield EdgeScores(rows, self.signal)) if prized else np.zeros(len(rows))
+            places = np.sort(order(edge_scores)[:most])
             rows, relations, cut = rows[places], relations[places], True
         if cut:
             question.notes.append(_LIMIT_NOTE.format(self.candidates))
@@ -212,8 +215,8 @@ class SteinerTreeSearch(Operator):
 
     def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:
         """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
-        dearest = gains.max(initial=0.0)
-        cost = min(self.cost, dearest * (1 - _FALL / 2)) if dearest > 0 else self.cost
+        highest = gains.max(initial=0.0)
+        cost = min(self.cost, highest * (1 - _FALL / 2)) if highest > 0 else self.cost
         size, plain, with_middle = prizes.size, np.flatnonzero(gains <= cost), np.flatnonzero(gains > cost)
         middle = size + np.arange(with_middle.size)
         near = np.concatenate([sources[plain], sources[with_middle], middle])

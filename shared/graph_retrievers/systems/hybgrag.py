@@ -160,7 +160,7 @@ class RoutedSearch(Operator):
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
-        # Prompts and notes tell no others.
+        # Prompts and notes name no others.
         return [(entity["name"], entity["relations"][:_RADIUS]) for entity in entities[:_MOST_ENTITIES]]
 
     def _texts(self, question: Question) -> Algorithm[Candidates]:

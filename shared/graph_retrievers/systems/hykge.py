@@ -48,7 +48,7 @@ class HypothesisChains(Operator):
     1. The language model writes a hypothesis, a passage that may answer the question, and names the entities of both.
     2. An entity is linked to the node whose vector is most similar to that of its name, if the cosine is at least `threshold`.
     3. Chains of at most `hops` edges join two such nodes: paths from one to the other, chains from a common source to both
-       (co-ancestor), and chains from both to a common target (co-occurrence). Of a single node, its edges are the chains.
+       (co-ancestor), and chains from both to a common target (co-occurrence). For a single node, the chains are its edges.
     4. A chain c scores as the best fragment of the hypothesis h, the whole of it, or the question q:
 
     .. math:: s(c) = \max_{t \in \{q, h\} \cup \mathrm{fragments}(h)} m(t, c)

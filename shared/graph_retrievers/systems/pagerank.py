@@ -167,16 +167,15 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     check_damping(damping)
     restart = _normalised(restart)
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
-    start = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
+    restarted = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
     # All is divided by the root of the strength, which makes the matrix symmetric.
-    root = graph.root if start.dim() == 1 else graph.root.unsqueeze(1)
-    start /= root
-    restarted = (1 - damping) * start
+    root = graph.root if restarted.dim() == 1 else graph.root.unsqueeze(1)
+    restarted *= (1 - damping) / root
     value = _near(graph, restarted, damping, (1 - damping) * tolerance / 2)
     # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 8).double() * graph.root
     before: float | Tensor = float("inf")
-    active, all_active = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device), True
+    active, all_active = torch.ones(restarted.shape[1:], dtype=torch.bool, device=restarted.device), True
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
         new = (graph.product @ value).mul_(damping).add_(restarted)
@@ -214,8 +213,9 @@ def _near(graph: TransitionGraph, restarted: Tensor, damping: float, tolerance: 
     """
     rate = damping / (1 + math.sqrt(1 - damping**2))
     steps = min(math.ceil(math.log(max(_NEAR * tolerance, _LEAST)) / math.log(rate)), _STEPS) if rate else 0
-    # As many steps as single precision has digits: a walk adds up the rounding of its steps.
-    together = max(1, int(math.log(_SINGLE / (1 - damping)) / math.log(rate))) if rate else 1
+    # About as many steps as single precision has digits: a walk adds up the rounding of its steps.
+    digits = math.log(_SINGLE / (1 - damping)) / math.log(rate) if rate else 1
+    together = math.ceil(steps / max(1, round(steps / max(1, digits)))) or 1
     value = _chebyshev(graph.single_product, restarted.float(), damping, min(together, steps)).double()
     for start in range(together, steps, together):
         residual = (graph.product @ value).mul_(damping).sub_(value).add_(restarted)
@@ -328,12 +328,11 @@ class _Walks(NamedTuple):
             restart += torch.from_numpy(self.spread[part, None]).to(device) * request.elsewhere(queries, places)
         # The weights of a question without restart nodes do not matter: its results are dropped.
         nowhere = restart.sum(1, keepdim=True) <= 0
-        shares = personalized_pagerank(
-            request.graph, restart.masked_fill_(nowhere, 1.0), damping=request.damping, tolerance=_TOLERANCE
-        ).masked_fill_(nowhere, 0.0)
+        restart[:, :1] += nowhere
+        shares = personalized_pagerank(request.graph, restart, damping=request.damping, tolerance=_TOLERANCE)
         best = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in request.best]
         values, rows = (torch.cat(column, 1) for column in zip(*best, strict=True))
-        return values, rows
+        return values.masked_fill_(nowhere, 0.0), rows
 
 
 def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, seeds: np.ndarray) -> np.ndarray:

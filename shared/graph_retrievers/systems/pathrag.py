@@ -64,7 +64,7 @@ class FlowPruning(Operator):
     exclude_types : sequence of str, default ()
         Node types that no path enters; a path may start there.
     chains : {"path", "hits"}, default "path"
-        Whether a path is only the trail of its nodes, or also a separate result (``Ranking.chains``).
+        Whether a path is only the trail of its nodes, or also a separate result (``Hits.chains``).
 
     Notes
     -----
@@ -145,8 +145,8 @@ class FlowPruning(Operator):
             question.notes.append(_NOTE)
         start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
         s, t = seeds[start], seeds[end]
-        may = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
-        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & may[end])
+        enterable = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
+        simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & enterable[end])
         nodes = np.stack([s, b, np.where(b == c, t, c), np.where(b == c, -1, t)], 1)
 
         place[middle], place[seeds] = -1, np.arange(len(seeds))
@@ -180,10 +180,10 @@ class FlowPruning(Operator):
         """Return the places of the best paths; of those through the same nodes, in any order, only the first."""
         if not len(scores):
             return []
-        # Four nodes have 24 orders, so of so many, enough differ.
+        # Four nodes have 24 orders: among 24 times as many paths as are wanted, enough have different nodes.
         least = scores[best(scores, min(24 * self.paths, len(scores)))[-1]]
         near = np.flatnonzero(scores >= least - 2e-6 * abs(least))
-        # Of equal scores come first the start, then the end, of a higher rank, then fewer steps, then lower rows.
+        # Paths with equal scores are ordered by the rank of their start, then of their end, then by length, then by rows.
         rows = paths.nodes[near]
         near = near[np.lexsort((*rows.T[::-1], (rows >= 0).sum(1), paths.end[near], paths.start[near]))]
         node_sets, places = set[frozenset[int]](), list[int]()
@@ -196,10 +196,10 @@ class FlowPruning(Operator):
         return places
 
 
-def _first(order: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
-    """Return the first of `order` whose costs add up to `most`, and whether others remain."""
-    head = order[np.cumsum(costs[order]) <= most]
-    return head, len(head) < len(order)
+def _first(places: np.ndarray, costs: np.ndarray, most: int) -> tuple[np.ndarray, bool]:
+    """Return the first of some places whose costs add up to at most `most`, and whether others remain."""
+    head = places[np.cumsum(costs[places]) <= most]
+    return head, len(head) < len(places)
 
 
 def _pairs(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -19,7 +19,7 @@ from graph_retrievers.systems.system import System
 
 __all__ = ["QAFD", "FlowDiffusion"]
 
-# Of a node, its weight is the sum of those of its edges; 0 before they are read, and where nothing more can be sent.
+# The weight of a node is the sum of those of its edges: 0 before they are read, and where nothing more can be sent.
 _NUMBERS = [(name, np.float64) for name in ("mass", "score", "capacity", "likeness", "weight")]
 _NODE = np.dtype([("row", np.int64), ("parent", np.int64), ("read", bool), *_NUMBERS])
 _EDGE = np.dtype([("one", np.int64), ("other", np.int64), ("weight", np.float64)])
@@ -130,17 +130,17 @@ class FlowDiffusion(Operator):
         yield from state.add(np.sort(candidates.nodes), np.full(len(candidates), -1))
         state.nodes["mass"] = self.mass * state.nodes["capacity"]
         for _ in range(self.rounds):
-            over = state.nodes["mass"] > state.nodes["capacity"] + _EPSILON
-            new = np.flatnonzero(over & ~state.nodes["read"])
+            overfull = state.nodes["mass"] > state.nodes["capacity"] + _EPSILON
+            new = np.flatnonzero(overfull & ~state.nodes["read"])
             if len(new):
                 yield from state.read(new, self.query_weight)
             nodes, edges = state.nodes, state.edges
             # A node whose neighbours may not be visited keeps its mass.
-            over = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
-            if not over.any():
+            overfull = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
+            if not overfull.any():
                 break
             # Algorithm 2, lines 6 to 14, for all nodes that hold too much.
-            growth = np.divide(nodes["mass"] - nodes["capacity"], nodes["weight"], np.zeros(len(nodes)), where=over)
+            growth = np.divide(nodes["mass"] - nodes["capacity"], nodes["weight"], np.zeros(len(nodes)), where=overfull)
             nodes["score"] += growth
             sent = growth[edges["one"]] * edges["weight"]
             nodes["mass"] += np.bincount(edges["other"], sent, len(nodes)) - growth * nodes["weight"]

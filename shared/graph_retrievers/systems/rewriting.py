@@ -59,7 +59,7 @@ class Rewriting(Composite):
         super().__init__(operator)
         self.language_model = optional_language_model(language_model)
 
-    # Its own requests have its name in the trace.
+    # The requests of this operator have its own name in the trace, not that of the operator inside.
     stepped = Operator.stepped
 
     def formula(self) -> str:

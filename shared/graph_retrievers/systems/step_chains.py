@@ -82,7 +82,7 @@ class StepChains(NamedTuple):
         return StepChains(*(table[places] for table in self))
 
     def wide(self, length: int) -> StepChains:
-        """Return them as chains of so many nodes, with -1 on the right."""
+        """Return them as chains of `length` nodes, with -1 on the right."""
         more = ((0, 0), (0, length - self.nodes.shape[1]))
         return StepChains(*(np.pad(table, more, constant_values=fill) for table, fill in zip(self, (-1, -1, False), strict=True)))
 
@@ -91,31 +91,31 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
     """Return the chains of at most `hops` edges that join two of some nodes, and whether these are all.
 
     Chains are those of :meth:`StepChains.to`, each from the first of its two nodes, along the first edge of each step; they are in
-    the order of these two nodes, then of their length, then of their rows. Of one node, its edges are the chains. It reads at most
-    `most` edges of other nodes, those of nodes with few edges first.
+    the order of these two nodes, then of their length, then of their rows. For a single node, the chains are its edges. At most
+    `most` edges of other nodes are read, those of nodes with few edges first.
     """
     steps, whole = (yield from first_steps(question, anchors)), True
-    begun = StepChains.at(anchors[: max(len(anchors) - 1, 1)])
+    chains = StepChains.at(anchors[: max(len(anchors) - 1, 1)])
     if len(anchors) == 1:
-        return begun.to(steps), True
+        return chains.to(steps), True
     # A chain begins at a node that may start a walk, and ends at one to which a walk may lead. Its last step is read from there.
     last = steps.taken(np.isin(steps.near, anchors[question.walked(anchors)])).back()
-    parts = [begun.to(last)]
+    parts = [chains.to(last)]
     for remaining in reversed(range(1, hops)):
-        new = np.setdiff1d(begun.nodes[:, -1], anchors)
+        new = np.setdiff1d(chains.nodes[:, -1], anchors)
         if len(new):
             degrees = yield Degree(new, parallel=True)
-            few = np.argsort(degrees, kind="stable")
-            few = few[np.cumsum(degrees[few]) <= most]
-            whole = len(few) == len(new)
-            steps = steps.with_steps((yield from first_steps(question, np.sort(new[few]))))
+            by = np.argsort(degrees, kind="stable")
+            first = by[np.cumsum(degrees[by]) <= most]
+            whole &= len(first) == len(new)
+            steps = steps.with_steps((yield from first_steps(question, np.sort(new[first]))))
         # The last step but one leads only to nodes from which there is a last one.
-        begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if remaining == 1 else steps)
-        parts.append(begun.to(last))
-    chains = StepChains(*map(np.concatenate, zip(*(part.wide(hops + 1) for part in parts), strict=True)))
-    one, other = places_of(anchors, chains.nodes[:, 0]), places_of(anchors, chains.last)
-    by = np.lexsort((*chains.nodes.T[::-1], (chains.nodes >= 0).sum(1), other, one))
-    return chains.taken(by[one[by] < other[by]]), whole
+        chains = chains.to(steps.taken(np.isin(steps.far, last.near)) if remaining == 1 else steps)
+        parts.append(chains.to(last))
+    found = StepChains(*map(np.concatenate, zip(*(part.wide(hops + 1) for part in parts), strict=True)))
+    one, other = places_of(anchors, found.nodes[:, 0]), places_of(anchors, found.last)
+    by = np.lexsort((*found.nodes.T[::-1], (found.nodes >= 0).sum(1), other, one))
+    return found.taken(by[one[by] < other[by]]), whole
 
 
 def first_steps(question: Question, rows: np.ndarray) -> Algorithm[Steps]:

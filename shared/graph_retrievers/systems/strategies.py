@@ -61,8 +61,8 @@ class _Pool:
 
     def unfinished(self, places: np.ndarray) -> np.ndarray:
         """Return those of some places, shape [n], whose questions have nodes left to select."""
-        groups, goes = self.question.owners(self.nodes[places]), self.remaining > 0
-        return places[goes[np.zeros(len(places), np.int64) if groups is None else groups]]
+        groups, unfinished = self.question.owners(self.nodes[places]), self.remaining > 0
+        return places[unfinished[np.zeros(len(places), np.int64) if groups is None else groups]]
 
     def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
         """Add nodes that were reached from places; return their own places."""
@@ -127,7 +127,7 @@ class _Traversal(Operator):
         parent = sources[near.owner[fresh][first]]
         pool.is_offered[nodes] = True
         cosines = yield Similarity(nodes)
-        # Of equal ones those of the lowest rows, as rows ascend.
+        # Among equals those of the lowest rows, as rows ascend.
         by = best(cosines, self.adjacent_k, groups=pool.question.owners(nodes))
         # A start node that a neighbour leads to takes one of the places, as in the original.
         by = by[~pool.started[nodes[by]]]
@@ -322,16 +322,16 @@ class MMRTraversal(_Traversal):
             scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
             if scores.max() < self.min_mmr_score - _EQUAL:
                 break
-            # The best; of equal ones that of the lowest row.
-            level = np.flatnonzero(scores >= scores.max() - _EQUAL)
-            now = level[np.argmin(pool.nodes[level])][None]
+            # The best; among equals that of the lowest row.
+            highest = np.flatnonzero(scores >= scores.max() - _EQUAL)
+            now = highest[np.argmin(pool.nodes[highest])][None]
             pool.visit(now, scores[now])
             waits[now] = False
             redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
             new, near = yield from self._neighbors(pool, now)
             new_vectors = yield Vectors(pool.nodes[new])
-            like = new_vectors @ vectors[pool.visited].T
-            redundancy = np.append(redundancy, like.max(1))
+            new_cosines = new_vectors @ vectors[pool.visited].T
+            redundancy = np.append(redundancy, new_cosines.max(1))
             cosines, vectors = np.append(cosines, near), np.append(vectors, new_vectors, 0)
             waits = np.append(waits, np.ones(len(new), bool))
         return pool.result(self.name)

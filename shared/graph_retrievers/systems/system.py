@@ -62,7 +62,7 @@ class System(ABC):
     name: ClassVar[str]
     """Short name, as on the command line."""
     default_k: ClassVar[int] = DEFAULT_K
-    """Number of nodes that a retriever returns unless it is told otherwise."""
+    """Number of nodes that a retriever returns unless `k` is given."""
     reads_edge_signals: ClassVar[bool] = False
     """Whether the system reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds."""
     finds_less_over: ClassVar[Literal["", "passages", "passages without names"]] = ""
@@ -181,7 +181,7 @@ def _repr(value: Any) -> str:
     if isinstance(value, System | str | bool | Path | None):
         return repr(value)
     if isinstance(value, Real):
-        # Those of numpy too; a number of thousands of digits has no repr.
+        # Numbers of numpy are shown as those of Python; one of thousands of digits has no repr.
         return shown(int(value) if isinstance(value, Integral) else float(value), _DIGITS)
     return "..."
 
@@ -246,9 +246,9 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
             "module is imported; commands import it for MODULE:NAME."
         )
     kind = SYSTEMS[name]
-    strange = [key for key in settings if not isinstance(key, str)]
-    if strange:
-        raise InvalidArgumentError(f"The mapping of a system has the key {shown(strange[0])}; expected names of parameters.")
+    other_keys = [key for key in settings if not isinstance(key, str)]
+    if other_keys:
+        raise InvalidArgumentError(f"The mapping of a system has the key {shown(other_keys[0])}; expected names of parameters.")
     check_keywords(kind.__name__, settings, sorted(each.name for each in fields(kind)))
     missing = [each.name for each in fields(kind) if _is_needed(each) and each.name not in settings]
     if missing:
@@ -287,5 +287,5 @@ def _plain(word: ast.keyword) -> Any:
     try:
         return ast.literal_eval(word.value)
     except (ValueError, TypeError) as error:
-        # Its message has the address of an object.
+        # The message of `error` has the address of an object.
         raise ValueError(f"the value of {word.arg} is not plain") from error

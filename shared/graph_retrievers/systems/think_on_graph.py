@@ -20,7 +20,7 @@ from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarit
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, numbered, option_scores, record, tell_failure
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, note_failure, numbered, option_scores, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -126,7 +126,7 @@ class RelationBeam(Operator):
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
-    # What the language model is told of the scores of relations, and the least score with which one is followed.
+    # What the prompt says of the scores of relations, and the least score with which one is followed.
     _sum, _least = "; the scores sum to 1", 0.0
 
     def __init__(self, language_model: Any = None, *, width: int = 3, depth: int = 3, candidates: int = 20) -> None:
@@ -141,7 +141,7 @@ class RelationBeam(Operator):
         except LanguageModelError as error:
             scored = question.reads_texts or question.has_vectors
             instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
-            tell_failure(self.name, question, error, instead)
+            note_failure(self.name, question, error, instead)
             alone = copy(self)
             alone.language_model = None
             return (yield from alone._walk(question, candidates)) if scored else candidates
@@ -182,10 +182,8 @@ class RelationBeam(Operator):
             relations = [relation for group, values in zip(options, scores, strict=True) for relation in self._best(group, values)]
 
         # Entity search: of many entities of a relation, the most similar ones.
-        far, places = (
-            edges.far,
-            [relation.edges[np.unique(edges.far[relation.edges], return_index=True)[1]] for relation in relations],
-        )
+        far = edges.far
+        places = [relation.edges[np.unique(far[relation.edges], return_index=True)[1]] for relation in relations]
         if max(map(len, places), default=0) > self.candidates:
             which, cosines = f"first {self.candidates}", np.zeros(len(far))
             if question.has_vectors:
@@ -213,8 +211,8 @@ class RelationBeam(Operator):
         parts = np.split(np.flatnonzero(mask)[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
         groups = [list[Relation]() for _ in entities]
         for code, part in zip(codes.tolist(), parts, strict=False):
-            place, of = divmod(code // 2, len(names))
-            groups[place].append(Relation(entities[place], names[of], code % 2 == 0, part))
+            place, number = divmod(code // 2, len(names))
+            groups[place].append(Relation(entities[place], names[number], code % 2 == 0, part))
         return [group for group in groups if group]
 
     def _best(self, relations: list[Relation], scores: np.ndarray) -> list[Relation]:

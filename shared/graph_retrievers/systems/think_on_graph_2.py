@@ -44,11 +44,11 @@ class ContextBeam(RelationBeam):
 
     1. Of three or more entities, the language model keeps those at which the way to the answer starts (topic prune). Their texts
        are scored by the relevance model.
-    2. The language model reads the best texts so far, each behind the edge that led to it, and says whether they suffice;
+    2. The language model reads the best texts so far, each after the edge that led to it, and says whether they suffice;
        otherwise it writes a clue, which goes with the question from then on.
     3. The best relations of each entity are kept, as in :class:`~graph_retrievers.systems.think_on_graph.RelationBeam` (relation
        prune).
-    4. The texts of all entities to which these lead are scored by the relevance model, each behind the edge that led there. With
+    4. The texts of all entities to which these lead are scored by the relevance model, each after the edge that led there. With
        :math:`s_1 \ge s_2 \ge \dots` the scores of the best `texts` texts of all entities, an entity e scores
 
     .. math:: S_e = \sum_{k : \text{text } k \text{ is of } e} s_k \, e^{-\alpha k}
@@ -149,7 +149,7 @@ class ContextBeam(RelationBeam):
             return candidates
         (names,) = yield from names_of([candidates.nodes])
         answer = yield from ask_model(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
-        places = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(candidates)})
+        places = sorted({chosen - 1 for chosen in (answer["numbers"] if answer else ()) if 1 <= chosen <= len(candidates)})
         return candidates.taken(np.array(places)) if places else candidates
 
     def _judged(self, question: Question, contents: Sequence[str], clue: str) -> Algorithm[str | None]:
@@ -169,7 +169,7 @@ class ContextBeam(RelationBeam):
         relations = yield from self._relations(question, beam, edges, clue)
         rows = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
         facts = [fact for relation in relations for fact in relation.facts()]
-        # Of several relations that lead to an entity, the first counts.
+        # If several relations lead to an entity, the first counts.
         first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
         rows, ways = rows[first], [f"{facts[place]}: " for place in first]
         entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
@@ -178,10 +178,10 @@ class ContextBeam(RelationBeam):
         texts, contents, owner = yield from self._texts(question, entities, ways, clue)
         weights = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
         entities.scores = np.bincount(owner, weights * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
-        best_ones = best(entities.scores, self.width, entities.nodes)
-        best_ones = best_ones[entities.scores[best_ones] > 0]
-        places = np.flatnonzero(np.isin(owner, best_ones))
-        return entities.taken(best_ones), texts.taken(places), [contents[place] for place in places]
+        best_places = best(entities.scores, self.width, entities.nodes)
+        best_places = best_places[entities.scores[best_places] > 0]
+        places = np.flatnonzero(np.isin(owner, best_places))
+        return entities.taken(best_places), texts.taken(places), [contents[place] for place in places]
 
     def _texts(
         self, question: Question, entities: Candidates, ways: Sequence[str], clue: str

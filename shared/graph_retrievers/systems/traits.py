@@ -71,10 +71,10 @@ def holds_pieces(graph: GraphFacts) -> bool:
     Nodes to whose exact place links lead are not pieces: those with ``anchors``, such as those of
     :func:`~graph_retrievers.construction.folder.read_folder`, and those whose id is a place on a page, such as ``page.md#place``.
 
-    >>> held = [{"source": "a.md"}] * 3
-    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held))
+    >>> metadata = [{"source": "a.md"}] * 3
+    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=metadata))
     True
-    >>> holds_pieces(CorpusGraph(["a.md#1", "a.md#1~2", "a.md#1~3"], [""] * 3, titles=["Loom"] * 3, metadata=held))
+    >>> holds_pieces(CorpusGraph(["a.md#1", "a.md#1~2", "a.md#1~3"], [""] * 3, titles=["Loom"] * 3, metadata=metadata))
     False
     """
 
@@ -121,7 +121,7 @@ def names_identify(index: Corpus) -> bool:
     """
     bm25, graph = index.signals.get("bm25"), index.facts
     if not isinstance(bm25, BM25) or not isinstance(graph, CorpusGraph):
-        # Of a graph in a database, it may be known.
+        # A database may keep the answer; without one, and without BM25, it is True.
         return graph.fact("names identify", lambda graph: True)
 
     def make() -> bool:
@@ -134,7 +134,7 @@ def names_identify(index: Corpus) -> bool:
         ]
         return rare_names(counts, len(graph), lambda: names_mentioned(graph))
 
-    # For these counts of words: indexes may share a graph.
+    # The key has BM25, as indexes with other counts of words may share a graph.
     return graph.cache.get(("names identify", Identity(bm25)), make)
 
 
@@ -183,7 +183,7 @@ def names_mentioned(graph: GraphFacts) -> float:
     def read(graph: CorpusGraph) -> float:
         rows = _sample(range(len(graph)))
         titles, texts = [graph.titles[row] for row in rows], [graph.texts[row] for row in rows]
-        return mentions(rows, titles, texts, lambda read: name_table(graph, fold=True))
+        return mentions(rows, titles, texts, lambda _: name_table(graph, fold=True))
 
     return graph.fact("names in the texts", read)
 
@@ -196,14 +196,14 @@ def mentions(rows: Sequence[int], titles: Sequence[str], texts: Sequence[str], t
     """
     # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
     folded = 20 * sum(text not in (text.lower(), text.upper()) for text in texts) < len(texts)
-    loud = 2 * sum(title.isupper() for title in titles) > len(titles)
+    capital_titles = 2 * sum(title.isupper() for title in titles) > len(titles)
     texts = [text.lower() for text in texts] if folded else list(texts)
     names, opening = table(texts), map(opening_name, titles, texts)
 
     def proper(name: str) -> bool:
         words = name.split()
         several = len(words) > 1 and all(word[0].isalpha() for word in words)
-        return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
+        return is_proper_name(name) or (several and (folded or (capital_titles and name.isupper())))
 
     # With capitals: of two characters, as in Chinese, a name may be any word.
     def other_names(row: int, text: str) -> set[str]:
@@ -275,10 +275,10 @@ def documents_linked(graph: GraphFacts) -> float:
     The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`. Within a document, edges of
     its structure ("contains", "next" and "child") do not count.
 
-    >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
-    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
+    >>> metadata = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=metadata, edges=[("1", "2", "next"), ("2", "3", "links to")]))
     0.5
-    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "refers to")]))
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=metadata, edges=[("1", "2", "refers to")]))
     0.5
     """
 
@@ -318,7 +318,7 @@ def traits_of(index: Corpus) -> dict[str, Any]:
     return {name: function(index) for name, function in _TRAITS.items()}
 
 
-# By the keys under which the cache of the graph has them, and by the names of its attributes.
+# The keys are those of the cache of a graph, or the names of its attributes.
 _TRAITS: dict[str, Callable[[Any], Any]] = {
     "nodes": len,
     "include_titles": lambda index: index.graph.include_titles,
@@ -343,12 +343,12 @@ def without_names(index: Corpus) -> Corpus:
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """
-    names = name_types(index.facts)
-    if not names:
+    types = list(name_types(index.facts))
+    if not types:
         return index
     if not isinstance(index.facts, CorpusGraph):
-        raise WholeGraphError(f"the part of the graph without nodes of the types {list(names)}, of which nothing is told")
-    return index.within({"$type": {"$nin": list(names)}})
+        raise WholeGraphError(f"facts of the graph without its nodes of the types {types}, which a database does not keep")
+    return index.within({"$type": {"$nin": types}})
 
 
 def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
@@ -362,8 +362,8 @@ def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
     if not comparable or not holds_passages(index.facts):
         return False
     # Edges within documents, such as those of their structure, do not lead to nodes that names refer to.
-    led = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED
-    return not (unless_names_lead and led)
+    leading = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED
+    return not (unless_names_lead and leading)
 
 
 def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:

@@ -92,13 +92,13 @@ class CypherWords:
                 f"{sql}; CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
                 f"index='{schema.label}[{schema.name},{schema.text}]'",
             )
-        self._tell("")
+        self._write_traits("")
 
     def finish(self, index: GraphIndex) -> None:
         """Write the properties by which retrievers are chosen; without them, the words count as incomplete."""
-        self._tell(json.dumps(traits_of(index)))
+        self._write_traits(json.dumps(traits_of(index)))
 
-    def _tell(self, traits: str) -> None:
+    def _write_traits(self, traits: str) -> None:
         text = f"MERGE (t:{quoted(_LABEL)} {{`label`: $label}}) SET t.`traits` = $traits"
         self.database.write(text, label=self.database.schema.label, traits=traits)
 

@@ -23,7 +23,7 @@ from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.description import describe_corpus
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable, sendable_texts
-from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
+from graph_retrievers.stores.remote.ports import EdgeColumns, FetchedRows, StoredNode, TitleMatch
 
 __all__ = ["PostgresGraph"]
 
@@ -122,7 +122,7 @@ class PostgresGraph:
         """
         flat = checked_filter(condition)
         self._check_dates(flat)
-        self._tell_impossible(flat)
+        self._warn_of_impossible(flat)
 
     def _check_dates(self, condition: Mapping[str, Any]) -> None:
         for key, operand in dated_fields(condition).items():
@@ -140,11 +140,11 @@ class PostgresGraph:
             elif rows:
                 raise InvalidArgumentError(not_dates(key, operand, look_up(rows[0][0], key)))
 
-    def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
+    def _warn_of_impossible(self, condition: Mapping[str, Any]) -> None:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
         cache, conditions = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
         for part in needed_fields(condition):
-            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part))
+            kinds, problem = matching_kinds(part[1], part[2]), self._checked(*problem_key(*part[:2]))
             key = (*problem, None if kinds is None else frozenset(kinds))
             if problem not in cache and key not in cache:
                 conditions.setdefault(key, part)
@@ -254,7 +254,7 @@ class PostgresGraph:
         ends_by_node = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
         # Of a page above the limit, which is refused, some ends are missing.
         edge_rows = [row for row in rows.get("edges", []) if row[1] in ends_by_node and row[2] in ends_by_node]
-        return FetchedRows(nodes, [_edge(row, ends_by_node) for row in edge_rows], matches)
+        return FetchedRows(nodes, _edges(edge_rows, ends_by_node), matches)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
@@ -297,6 +297,9 @@ def _mapping(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
-def _edge(row: tuple[Any, ...], names: Mapping[int, str]) -> StoredEdge:
-    position, source, target, relation, weight, text = row
-    return StoredEdge(position, names[source], names[target], decoded(relation), weight, decoded(text))
+def _edges(rows: Sequence[tuple[Any, ...]], names: Mapping[int, str]) -> EdgeColumns:
+    position, source, target, relation, weight, text = zip(*rows, strict=True) if rows else ((),) * 6
+    # Relations have few names.
+    relations = {name: decoded(name) for name in set(relation)}
+    sources, targets = ([names[node] for node in nodes] for nodes in (source, target))
+    return EdgeColumns(position, sources, targets, [relations[name] for name in relation], weight, list(map(decoded, text)))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graph_retrievers.errors import shown
-from graph_retrievers.index.settings import tell_other_model
+from graph_retrievers.index.settings import warn_of_other_model
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.graph import PostgresGraph
@@ -57,7 +57,7 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     check_database(server)
     corpus, index = _opened(server, name, exact, options)
     if corpus.dimension:
-        tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
+        warn_of_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.addresses import node_source, page_address
-from graph_retrievers.graph.blank import BLANK, silence
+from graph_retrievers.graph.blank import BLANK, blank_kind
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import LONGEST_NAME, NAMED_BY_TEXTS, name_words
 from graph_retrievers.signals.bm25 import BM25
@@ -86,7 +86,7 @@ class NodeBlock:
         count = len(name_words(node.name))
         traits = (
             is_place(node.id, node.metadata),
-            silence(node.text, node.title, node.metadata, node.origin),
+            blank_kind(node.text, node.title, node.metadata, node.origin),
             not node.text and node.metadata.get(NAMED_BY_TEXTS) is True,
             count > 0 and node.name.islower(),
             count if count <= LONGEST_NAME else 0,

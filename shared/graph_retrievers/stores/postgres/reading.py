@@ -13,7 +13,7 @@ import torch
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.index.settings import tell_other_model
+from graph_retrievers.index.settings import warn_of_other_model
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
@@ -124,7 +124,7 @@ def read_index(
     if vectors is None:
         return GraphIndex.from_graph(graph, embedding=embedding, vectors=False, bm25=words, **options)
     index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, metric="cosine", bm25=words, **options)
-    tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
+    warn_of_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index
 
 

@@ -30,7 +30,7 @@ from graph_retrievers.signals.embedding import Embedding, model_name
 from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
-from graph_retrievers.stores.changes import tell_bare_nodes
+from graph_retrievers.stores.changes import warn_of_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
@@ -285,7 +285,7 @@ class _Documents:
     def tell(self) -> None:
         """Warn of nodes without a vector."""
         if self._bare_count:
-            tell_bare_nodes(self._bare_count, self._count, self._bare_id)
+            warn_of_bare_nodes(self._bare_count, self._count, self._bare_id)
 
 
 def _numbers(change: Change, ids: Sequence[str], sources: Sequence[str], where: str) -> list[int]:

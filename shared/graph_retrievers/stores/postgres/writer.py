@@ -17,7 +17,7 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.word_signal import languages_of
-from graph_retrievers.stores.changes import check_lengths, check_loss, tell_bare, tell_bare_nodes
+from graph_retrievers.stores.changes import check_lengths, check_loss, warn_of_bare, warn_of_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing, check_database
@@ -92,7 +92,7 @@ def write_index(
     table = None if vectors is None else vector_table(vectors)
     if dense is not None:
         check_lengths(dense)
-        tell_bare(dense, graph.ids)
+        warn_of_bare(dense, graph.ids)
     elif table is not None:
         raise MissingSignalError("The index has no vectors, and vectors= says where they are; build it of the same store.")
     blocks = _blocks_of(graph, CountedWords(bm25), None if dense is None or table is not None else dense)
@@ -204,7 +204,7 @@ def _make_blocks(
             bare_ids += [part.ids[place] for place in np.flatnonzero(~block_vectors.any(1))]
         yield NodeBlock(part, range(len(part)), CountedWords(BM25(contents, **languages)), block_vectors)
     if bare_ids:
-        tell_bare_nodes(len(bare_ids), len(graph), bare_ids[0])
+        warn_of_bare_nodes(len(bare_ids), len(graph), bare_ids[0])
 
 
 def _blocks_of(graph: CorpusGraph, words: CountedWords, dense: DenseIndex | None) -> Iterator[NodeBlock]:

@@ -4,6 +4,7 @@ from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     CheckingGraphStore,
     ComparingVectorStore,
+    EdgeColumns,
     FetchedRows,
     GraphStore,
     ScopedGraphStore,
@@ -20,6 +21,7 @@ from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteR
 __all__ = [
     "CheckingGraphStore",
     "ComparingVectorStore",
+    "EdgeColumns",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",

@@ -150,16 +150,15 @@ class RemoteBackend(Backend):
     @property
     def edges(self) -> int:
         """One more than the number of the last edge that was fetched; how many there are is unknown."""
-        return max(self.pages.edges, default=-1) + 1
+        return int(self.pages.edges.table.positions.max(initial=-1)) + 1
 
     def ends(self, facts: np.ndarray) -> np.ndarray:
         """Return the node rows joined by some edges that were fetched, shape [M]: int64, shape [M, 2]."""
-        rows, edges = self.pages.rows, map(self.pages.edges.__getitem__, facts.tolist())
-        return np.array([(rows[edge.source], rows[edge.target]) for edge in edges], np.int64).reshape(-1, 2)
+        return self.pages.edges.table.ends[self.pages.edges.places(facts)]
 
     def relation_names(self, numbers: np.ndarray) -> list[str]:
         """Return the names of relations of edges that were fetched, by their numbers, shape [T]."""
-        names = list(self.pages.relations)
+        names = list(self.pages.edges.relation_numbers)
         return [names[number] for number in numbers.tolist()]
 
     @property
@@ -191,7 +190,7 @@ class RemoteBackend(Backend):
 
     def relation(self, name: str) -> int:
         """Return the number of a relation; -1 if no edge that was fetched has it."""
-        return self.pages.relations.get(name, -1)
+        return self.pages.edges.relation_numbers.get(name, -1)
 
     def prepare(self, requests: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
@@ -445,22 +444,22 @@ class RemoteBackend(Backend):
 
     def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
         """Return the nodes with edges to nodes, without nodes that may not be visited."""
-        pages, results = self.pages, []
+        sources, results = self.pages.edges.table.ends[:, 0], []
         for _, request in requests:
-            lists = [sorted({pages.rows[edge.source] for edge in pages.near[row].edges} - {row}) for row in request.nodes.tolist()]
-            owner = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
-            near = Near(owner, np.array([row for rows in lists for row in rows], np.int64))
-            results.append(near.masked(self.passing(near.node, "walk")))
+            owner, far, places = self._edges_of(request.nodes)
+            mask = (sources[places] == far) & (far != request.nodes[owner])
+            owner, node = np.unique(np.stack([owner, far])[:, mask], axis=1)
+            results.append(Near(owner, node).masked(self.passing(node, "walk")))
         return results
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""
         results = []
         for _, request in requests:
-            mask = np.array([row in self.pages.near for row in request.nodes.tolist()], bool)
-            lists = [self.pages.near[row] for row in request.nodes[mask].tolist()]
-            owner = np.repeat(np.flatnonzero(mask), [len(near.rows) for near in lists])
-            node = np.concatenate([np.zeros(0, np.int64), *(near.rows for near in lists)])
+            mask = np.array([row in self.pages.edges.near for row in request.nodes.tolist()], bool)
+            lists = [self.pages.edges.near[row] for row in request.nodes[mask].tolist()]
+            owner = np.repeat(np.flatnonzero(mask), [len(near.neighbors) for near in lists])
+            node = np.concatenate([np.zeros(0, np.int64), *(near.neighbors for near in lists)])
             sums = np.concatenate([np.zeros(0), *(near.sums for near in lists)])
             places = np.flatnonzero(self.passing(node, "walk"))
             results.append((Near(owner[places], node[places]), sums[places], mask))
@@ -468,54 +467,58 @@ class RemoteBackend(Backend):
 
     def edges_at(self, requests: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return the edges at nodes, without those that lead where a traversal may not go."""
-        pages, results = self.pages, []
+        table, results = self.pages.edges.table, []
         for _, request in requests:
-            triples = [
-                (owner, pages.rows[edge.target if pages.rows[edge.source] == row else edge.source], edge.position)
-                for owner, row in enumerate(request.nodes.tolist())
-                for edge in pages.near[row].edges
-            ]
-            owner, far, number = np.array(sorted(triples), np.int64).reshape(-1, 3).T
-            places = np.flatnonzero(self.passing(far, "walk"))
-            edges = [pages.edges[position] for position in number[places].tolist()]
-            relation = np.array([pages.relations[edge.relation] for edge in edges], np.int64)
-            weight = np.array([edge.weight for edge in edges], np.float32)
-            results.append(EdgeRows(owner[places], number[places], far[places], relation, weight))
+            owner, far, places = self._edges_of(request.nodes)
+            mask = self.passing(far, "walk")
+            owner, far, places = owner[mask], far[mask], places[mask]
+            weights = table.weights[places].astype(np.float32)
+            results.append(EdgeRows(owner, table.positions[places], far, table.relations[places], weights))
         return results
+
+    def _edges_of(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the place of each edge's node, its other end, and its place in the table of edges, in this order; each [T]."""
+        near, none = [self.pages.edges.near[row] for row in nodes.tolist()], np.zeros(0, np.int64)
+        owner = np.repeat(np.arange(len(nodes)), [len(edges.ends) for edges in near])
+        far, positions = (np.concatenate([none, *columns]) for columns in ([e.ends for e in near], [e.positions for e in near]))
+        return owner, far, self.pages.edges.places(positions)
 
     def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges that were fetched."""
         return [[self._edge_text(row) for row in request.rows.tolist()] for _, request in requests]
 
     def _edge_text(self, row: int) -> str:
-        edge = self.pages.edges[row]
-        ends = [self.pages.nodes[self.pages.rows[end]] for end in (edge.source, edge.target)]
-        source, target = (end.title or end.id for end in ends)
-        return edge.text or " ".join(filter(None, (source, edge.relation, target)))
+        edges = self.pages.edges
+        place = int(edges.places(np.array(row)))
+        source, target = (node.title or node.id for node in map(self.pages.nodes.__getitem__, edges.table.ends[place].tolist()))
+        relation = list(edges.relation_numbers)[edges.table.relations[place]]
+        return edges.table.texts[place] or " ".join(filter(None, (source, relation, target)))
 
     def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""
         results = []
         for _, request in requests:
-            nodes = [self._stepped(row, request) for row in request.nodes.tolist()]
-            length = np.array([len(near) for near in nodes], np.int64)
-            totals = np.cumsum(length)
+            near = self._stepped(request)
+            totals = np.cumsum(np.bincount(near.owner, minlength=len(request.nodes)))
+            near = near.masked((totals <= request.most)[near.owner])
             complete = not len(totals) or bool(totals[-1] <= request.most)
-            lists = [near for near, total in zip(nodes, totals.tolist(), strict=True) if total <= request.most]
-            owner = np.repeat(np.arange(len(nodes)), np.where(totals <= request.most, length, 0))
-            near = Near(owner, np.array([node for near in lists for node in near], np.int64))
             results.append((near.masked(self.passing(near.node, "walk")), complete))
         return results
 
-    def _stepped(self, row: int, request: Steps) -> list[int]:
-        """Return the neighbours of a node, those of one relation together, as a typed adjacency of the whole graph has them."""
-        pages, steps = self.pages, []
-        for edge in pages.near[row].edges:
-            neighbor = pages.rows[edge.target if pages.rows[edge.source] == row else edge.source]
-            kind = pages.nodes[neighbor].type
-            if request.type in (None, kind) and request.relation in (None, edge.relation):
-                steps.append((edge.relation if request.type is not None else kind, neighbor, edge.position))
-        return [neighbor for _, neighbor, _ in sorted(steps)]
+    def _stepped(self, request: Steps) -> Near:
+        """Return the neighbours of nodes, those of one relation together, as a typed adjacency of the whole graph has them."""
+        owner, far, places = self._edges_of(request.nodes)
+        relations = self.pages.edges.table.relations[places]
+        if request.relation is not None:
+            mask = relations == self.relation(request.relation)
+            owner, far, places, relations = owner[mask], far[mask], places[mask], relations[mask]
+        names = self.types(far)
+        if request.type is not None:
+            mask = np.array([name == request.type for name in names], bool)
+            owner, far, places, names = owner[mask], far[mask], places[mask], self.relation_names(relations[mask])
+        number = {name: number for number, name in enumerate(sorted(set(names)))}
+        by = np.lexsort((places, far, np.array([number[name] for name in names], np.int64), owner))
+        return Near(owner[by], far[by])
 
     def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
         """Return nodes by title and type."""
@@ -528,14 +531,19 @@ class RemoteBackend(Backend):
 
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the numbers of neighbours, which the database stores, or of edges."""
-        nodes, near, parallel, types = self.pages.nodes, self.pages.near, requests[0][1].parallel, requests[0][1].exclude_types
+        nodes, near, parallel, types = (
+            self.pages.nodes,
+            self.pages.edges.near,
+            requests[0][1].parallel,
+            requests[0][1].exclude_types,
+        )
         if types:
             counts = [
-                [int((~self.typed(near[row].rows, types)).sum()) for row in request.nodes.tolist()] for _, request in requests
+                [int((~self.typed(near[row].neighbors, types)).sum()) for row in request.nodes.tolist()] for _, request in requests
             ]
             return [np.array(count, np.int64) for count in counts]
         return [
-            np.array([len(near[row].parallel) if parallel else nodes[row].degree for row in request.nodes.tolist()], np.int64)
+            np.array([len(near[row].ends) if parallel else nodes[row].degree for row in request.nodes.tolist()], np.int64)
             for _, request in requests
         ]
 
@@ -562,8 +570,8 @@ class RemoteBackend(Backend):
 
     def _edges(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the place of each neighbour's node, its row, and its weight (of the simple view), each [T]."""
-        near = [self.pages.near[row] for row in nodes.tolist()]
-        rows = [one.parallel if parallel else one.rows for one in near]
+        near = [self.pages.edges.near[row] for row in nodes.tolist()]
+        rows = [edges.ends if parallel else edges.neighbors for edges in near]
         owner = np.repeat(np.arange(len(nodes)), [len(one) for one in rows])
         if not near:
             return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -575,7 +583,7 @@ class RemoteBackend(Backend):
         paths = [item.trails for item in lists] + [item.chains.nodes for item in lists if item.chains is not None]
         for table in paths:
             for near, far in zip(table[:, :-1].ravel().tolist(), table[:, 1:].ravel().tolist(), strict=True):
-                if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
+                if near >= 0 and far >= 0 and near not in pages.edges.near and far not in pages.edges.near:
                     pages.expand.add(near)
         facts = [self.ends(item.facts.rows) for item in lists if item.facts is not None]
         contexts = [item.columns["context"].ravel() for item in lists if "context" in item.columns]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,15 +27,16 @@ from graph_retrievers.errors import (
     UnknownNodeError,
     shown,
 )
-from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.vectors import check_vectors
+from graph_retrievers.stores.remote.edges import FetchedEdges, check_edges
 from graph_retrievers.stores.remote.ports import (
     ComparingVectorStore,
+    EdgeColumns,
     FetchedRows,
     GraphStore,
-    StoredEdge,
     StoredNode,
     VectorStore,
     WordStore,
@@ -68,16 +69,6 @@ class StoreResults(NamedTuple):
     results: list[tuple[Any, float]]
     reach: int
     complete: bool
-
-
-class _Near(NamedTuple):
-    """The edges of a node: rows of its neighbours, ascending, with the largest weight and the sum for each, and all edges."""
-
-    rows: np.ndarray
-    weights: np.ndarray
-    sums: np.ndarray
-    parallel: np.ndarray
-    edges: list[StoredEdge]
 
 
 class FetchedGraph:
@@ -115,9 +106,7 @@ class FetchedGraph:
         self.limits, self.size, self.dimension, self.members = limits, size, dimension, members
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
-        self.near: dict[int, _Near] = {}
-        self.edges: dict[int, StoredEdge] = {}
-        self.relations: dict[str, int] = {}
+        self.edges = FetchedEdges()
         self.titled: dict[str, list[int]] = {}
         self.rows_by_name: dict[str, list[int]] = {}
         self.store_results: dict[Any, StoreResults] = {}
@@ -165,7 +154,8 @@ class FetchedGraph:
                 for row in sorted(self.nodes):
                     if (key := name_key(self.nodes[row].title or self.nodes[row].id)) in arguments["names"]:
                         self.rows_by_name[key].append(row)
-            self._join(expand, page.edges)
+            if expand:
+                self._join(expand, EdgeColumns.of(page.edges))
         near = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
         self.compare(self.rows[name] for name in near if name in self.rows)
         vectors = self.vectors - self.places.keys()
@@ -176,7 +166,7 @@ class FetchedGraph:
 
     def _needs(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
         """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
-        expand = expand - self.near.keys()
+        expand = expand - self.edges.near.keys()
         texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
         arguments: dict[str, set[Any]] = {
             "ids": ids - self.rows.keys() - self.absent,
@@ -205,7 +195,7 @@ class FetchedGraph:
         room = self._most_further - max(len(self.nodes), len(self.edges))
         for row in dict.fromkeys(row for turn in zip_longest(*lists) for row in turn if row is not None):
             degree = self.nodes[row].degree
-            if row not in self.near and degree <= room:
+            if row not in self.edges.near and degree <= room:
                 room -= degree
                 self.further.add(row)
 
@@ -215,8 +205,9 @@ class FetchedGraph:
 
     def _exceeds(self, page: FetchedRows) -> bool:
         """Return whether a page, with what was fetched before, has more than may be fetched further."""
-        nodes, edges = {node.position for node in page.nodes}, {edge.position for edge in page.edges}
-        return max(len(nodes | self.nodes.keys()), len(edges | self.edges.keys())) > self._most_further
+        nodes, edges = {node.position for node in page.nodes}, set(EdgeColumns.of(page.edges).position)
+        edge_count = len(edges.union(self.edges.table.positions.tolist()))
+        return max(len(nodes | self.nodes.keys()), edge_count) > self._most_further
 
     def know(self, rows: Iterable[int]) -> None:
         """Fetch the nodes that no answer contained, before anything else about them is needed: at most one round trip."""
@@ -242,8 +233,9 @@ class FetchedGraph:
             if peer is None or peer.text is None:
                 self.nodes[node.position], self.rows[node.id] = node, node.position
         self._check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
-        _check_edges(page.edges)
-        names = [name for edge in page.edges for name in (edge.source, edge.target)] + [match.id for match in page.titled]
+        edges = EdgeColumns.of(page.edges)
+        check_edges(edges)
+        names = chain(edges.source, edges.target, (match.id for match in page.titled))
         end = next((name for name in names if name not in self.rows), None)
         if end is not None:
             raise DatabaseError(
@@ -274,32 +266,16 @@ class FetchedGraph:
                 "at a time (batch_size), a smaller budget, a filter that more nodes pass."
             )
 
-    def _join(self, rows: set[int], edges: Iterable[StoredEdge]) -> None:
+    def _join(self, rows: set[int], edges: EdgeColumns) -> None:
         """Keep the edges of nodes."""
-        links: dict[int, dict[StoredEdge, int]] = {row: {} for row in rows}
-        for edge in edges:
-            source, target = self.rows[edge.source], self.rows[edge.target]
-            self.relations.setdefault(edge.relation, len(self.relations))
-            for row, neighbor in ((source, target), (target, source)):
-                if row in links:
-                    links[row][edge] = neighbor
-        for row, neighbors in links.items():
-            largest, sums = dict[int, float](), dict[int, float]()
-            for edge, neighbor in neighbors.items():
-                if neighbor != row:
-                    largest[neighbor] = max(edge.weight, largest.get(neighbor, 0.0))
-                    sums[neighbor] = sums.get(neighbor, 0.0) + edge.weight
-            node, near = self.nodes[row], sorted(largest)
-            if len(near) != node.degree:
+        self.edges.keep(rows, edges, self.rows)
+        for row in sorted(rows):
+            node, near = self.nodes[row], self.edges.near[row]
+            if len(near.neighbors) != node.degree:
                 raise DatabaseError(
-                    f"Node {shown(node.id)} has {len(near)} neighbours, and its property says {node.degree}: the graph was changed "
-                    "since write_graph wrote it; write it again."
+                    f"Node {shown(node.id)} has {len(near.neighbors)} neighbours, and its property says {node.degree}: the graph "
+                    "was changed since write_graph wrote it; write it again."
                 )
-            weights = np.array([largest[neighbor] for neighbor in near], np.float32)
-            totals = np.array([sums[neighbor] for neighbor in near], np.float64)
-            parallel = np.array(sorted(neighbors.values()), np.int64)
-            self.near[row] = _Near(np.array(near, np.int64), weights, totals, parallel, list(neighbors))
-        self.edges.update((edge.position, edge) for neighbors in links.values() for edge in neighbors)
         self._check_size(len(self.edges))
 
     def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[str, float]]]]) -> set[str]:
@@ -462,12 +438,19 @@ class FetchedGraph:
         """
         stored_nodes = [self.nodes[row] for row in rows]
         nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in stored_nodes]
-        graph, ids = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in stored_nodes}
-        near = {edge for row in rows if row in self.near for edge in self.near[row].edges}
-        edges = sorted(edge for edge in near if edge.source in ids and edge.target in ids)
-        graph_edges = [Edge(e.source, e.target, e.relation, float(e.weight), e.text) for e in edges]
-        graph._set_rows(graph._rows_of(graph_edges, self.relations), list(self.relations))
-        return graph, np.array([edge.position for edge in edges], np.int64)
+        graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles)
+        edges, near = self.edges, self.edges.near
+        positions = np.unique(np.concatenate([np.zeros(0, np.int64), *(near[row].positions for row in rows if row in near)]))
+        places = edges.places(positions)
+        places = places[np.isin(edges.table.ends[places], rows).all(1)]
+        relations = list(edges.relation_numbers)
+        columns = (column[places].tolist() for column in (edges.table.ends, *edges.table[2:]))
+        graph_edges = [
+            Edge(self.nodes[source].id, self.nodes[target].id, relations[relation], weight, text)
+            for (source, target), relation, weight, text in zip(*columns, strict=True)
+        ]
+        graph._set_rows(graph._rows_of(graph_edges, edges.relation_numbers), relations)
+        return graph, edges.table.positions[places]
 
     def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
         """Return what a call to a store returns, which is a round trip."""
@@ -520,22 +503,6 @@ def _cosine(name: str, value: Any) -> float:
             f"The vector store gave {shown(value)} as the cosine of node {shown(name)}; expected a number from -1 to 1."
         )
     return float(value)
-
-
-def _is_weight(value: Any) -> bool:
-    if type(value) is float:
-        return LIGHTEST <= value <= HEAVIEST
-    return isinstance(value, Real) and not isinstance(value, bool) and LIGHTEST <= float(value) <= HEAVIEST
-
-
-def _check_edges(edges: Iterable[StoredEdge]) -> None:
-    for edge in edges:
-        if not isinstance(edge.position, int) or not _is_weight(edge.weight):
-            raise DatabaseError(
-                f"The edge from {shown(edge.source)} to {shown(edge.target)} has the position {shown(edge.position)} and the "
-                f"weight {shown(edge.weight)}; expected an integer, and a number above 0. Write the graph with write_graph, which "
-                "gives both."
-            )
 
 
 def call_engine(engine: str, ask: Callable[..., T], *arguments: Any, **options: Any) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import numpy as np
 __all__ = [
     "CheckingGraphStore",
     "ComparingVectorStore",
+    "EdgeColumns",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -48,6 +49,36 @@ class StoredEdge(NamedTuple):
     text: str = ""
 
 
+@dataclass(frozen=True)
+class EdgeColumns:
+    """M relationship rows as columns, each of length M, where a :class:`StoredEdge` for each takes longer than the query.
+
+    >>> edges = [StoredEdge(0, "loom", "card", "reads"), StoredEdge(7, "card", "engine")]
+    >>> EdgeColumns.of(edges).target
+    ('card', 'engine')
+    """
+
+    position: Sequence[int] = ()
+    source: Sequence[str] = ()
+    target: Sequence[str] = ()
+    relation: Sequence[str] = ()
+    weight: Sequence[float] = ()
+    text: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, edges: Sequence[StoredEdge] | EdgeColumns) -> EdgeColumns:
+        """Return edges as columns."""
+        return edges if isinstance(edges, EdgeColumns) else cls(*zip(*edges, strict=True))
+
+    def __len__(self) -> int:
+        """Return M."""
+        return len(self.position)
+
+    def __iter__(self) -> Iterator[StoredEdge]:
+        """Yield each edge."""
+        return map(StoredEdge, self.position, self.source, self.target, self.relation, self.weight, self.text)
+
+
 class TitleMatch(NamedTuple):
     """A node found by its title: the requested title, and the id."""
 
@@ -60,7 +91,7 @@ class FetchedRows:
     """The result of one round trip: nodes, relationship rows, and which nodes have the requested titles."""
 
     nodes: Sequence[StoredNode] = ()
-    edges: Sequence[StoredEdge] = ()
+    edges: Sequence[StoredEdge] | EdgeColumns = ()
     titled: Sequence[TitleMatch] = ()
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from graph_retrievers.cache import Later
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
 from graph_retrievers.core.driver import Algorithm, run
@@ -267,7 +267,7 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     places = {row: place for place, row in enumerate(rows.tolist())}
     near = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
-    return to_hits(parts, graph, passing, None, retriever.reason, Later(lambda: near), Trace(trace), notes)
+    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: near), Trace(trace), notes)
 
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:

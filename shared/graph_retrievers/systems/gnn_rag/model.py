@@ -163,6 +163,6 @@ class AnswerNetwork(nn.Module):
         results = []
         for instruction, change, gate in zip(instructions, self.change, self.gate, strict=True):
             inputs = torch.cat([instruction, topics, instruction - topics])
-            open_ = gate(inputs).sigmoid()
-            results.append(open_ * change(inputs) + (1 - open_) * instruction)
+            share = gate(inputs).sigmoid()
+            results.append(share * change(inputs) + (1 - share) * instruction)
         return results

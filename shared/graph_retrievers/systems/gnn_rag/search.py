@@ -152,14 +152,14 @@ class AnswerScores(Request):
         vectors, questions = operator.relation_inputs(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
         for width in (questions.shape[1], vectors.shape[2]):
             network = operator.ready(device, width)
-        # Only the relations of each question, so that others in the batch change nothing.
+        # Each question reads only its own relations, so that others in the batch change nothing.
         lists = [sorted(set(around.relations)) for around in parts]
         kinds = send_together([torch.tensor([names.index(name) for name in part], dtype=torch.int64) for part in lists], device)
         host = torch.device("cpu")
         tables = [edge_inputs(around, part, host) for around, part in zip(parts, lists, strict=True)]
         inputs = zip(requests, kinds, *(send_together(column, device) for column in zip(*tables, strict=True)), strict=True)
         logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in inputs]
-        # One answer of the device to wait for.
+        # Concatenated, so that the device is waited for only once.
         outputs = torch.cat(logits).cpu()
         check_scores(outputs, "The network of GNN-RAG")
         return [scores.softmax(0).double().numpy() for scores in outputs.split([len(around.nodes) for around in parts])]

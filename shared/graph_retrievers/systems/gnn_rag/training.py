@@ -1,4 +1,4 @@
-"""Training of GNN-RAG: the network's distribution over nodes is drawn to the relevant ones (section 4.1)."""
+"""Training of GNN-RAG: the network learns to give the relevant nodes a high probability (section 4.1)."""
 
 from __future__ import annotations
 

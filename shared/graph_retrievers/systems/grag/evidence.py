@@ -159,17 +159,18 @@ class DocumentSet:
         measures = {
             "concepts": lambda: normalized(self.shared)[..., 0],
             "relations": lambda: normalized(self.shared)[..., 1],
-            "leads-in": lambda: _rows(self.mentions**2),
-            "leads-out": lambda: _rows(self.mentions.T**2),
-            "paths-in": lambda: _rows(self.path_mentions**2),
-            "paths-out": lambda: _rows(self.path_mentions.T**2),
-            "links": lambda: torch.zeros_like(self.mentions) if links is None else _rows(links.to(self.mentions)),
+            "leads-in": lambda: _row_shares(self.mentions**2),
+            "leads-out": lambda: _row_shares(self.mentions.T**2),
+            "paths-in": lambda: _row_shares(self.path_mentions**2),
+            "paths-out": lambda: _row_shares(self.path_mentions.T**2),
+            "links": lambda: torch.zeros_like(self.mentions) if links is None else _row_shares(links.to(self.mentions)),
         }
         if not names:
             return torch.zeros(len(self.documents), len(self.documents), 0)
         return torch.stack([measures[name]() for name in names], -1)
 
 
-def _rows(values: Tensor) -> Tensor:
+def _row_shares(values: Tensor) -> Tensor:
+    """Return each row divided by its sum; zeros stay zeros."""
     total = values.sum(1, keepdim=True)
     return torch.where(total > 0, values / total.clamp(min=torch.finfo(values.dtype).tiny), 0)

@@ -152,8 +152,8 @@ class DocumentGraphNetwork(nn.Module):
                 x = nn.functional.dropout(torch.relu(x), self.dropout, self.training)
                 if self.layer != "none":
                     near = torch.einsum("vu,uwl->vwl", mask.to(edges.dtype), edges)
-                    heard = near / mask.sum(1).clamp(min=1).view(-1, 1, 1)
-                    edges = torch.relu(self.edge_convs[number - 1](edges, [heard])) * mask.unsqueeze(-1)
+                    message = near / mask.sum(1).clamp(min=1).view(-1, 1, 1)
+                    edges = torch.relu(self.edge_convs[number - 1](edges, [message])) * mask.unsqueeze(-1)
             weights = edges.sum(-1)
             if self.layer == "none":
                 x = conv(x)
@@ -195,8 +195,8 @@ class EvidenceNetwork(nn.Module):
         The evidence on two documents (see :meth:`~graph_retrievers.systems.grag.evidence.DocumentSet.pair_evidence`):
 
         - ``concepts``, ``relations``: how many both have, as published;
-        - ``leads-in``: the share of the receiver's first concepts that the sender has, so that a document hears those that mention
-          its subject; ``leads-out``: the share of the sender's that the receiver has;
+        - ``leads-in``: the share of the receiver's first concepts that the sender has, so that messages come from those that
+          mention its subject; ``leads-out``: the share of the sender's that the receiver has;
         - ``paths-in``, ``paths-out``: the same, only of concepts on the sender's (receiver's) paths from the question;
         - ``links``: whether an edge of the index joins them, in either direction. ``GRAGCompressor`` and ``GRAGPostprocessor``,
           which rerank documents of other retrievers, see no links: train a network for them without this channel.

@@ -125,7 +125,7 @@ class DocumentGraphRerank(Operator):
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
-    # It makes a graph of its own.
+    # It walks only the graph that it makes of the documents.
     walks = False  # type: ignore[assignment]
 
     def __init__(
@@ -167,7 +167,7 @@ class DocumentGraphRerank(Operator):
         if inputs.unparsed:
             question.notes.append(f"{inputs.unparsed} of the documents could not be parsed and keep their places")
         places = np.flatnonzero(inputs.connected)
-        return replaced(candidates, places, scores[places]) if len(places) else candidates
+        return replaced(candidates, places, scores[places])
 
     def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Algorithm[NetworkInputs]:
         """Return the network's inputs for a question and its documents."""
@@ -274,7 +274,7 @@ class NetworkScores(Request):
         # On a processor one by one, so that each question has the digits that it has alone.
         parts = [[each] for each in inputs] if backend.queries.index.device.type == "cpu" else [inputs]
         tensors = [scores for part in parts for scores in network_scores(network, part)]
-        # One answer of the device to wait for.
+        # Concatenated, so that the device is waited for only once.
         scores = np.split(torch.cat(tensors).cpu().numpy(), np.cumsum([len(part) for part in tensors])[:-1])
         for part, (b, _) in zip(scores, requests, strict=True):
             if not np.isfinite(part).all():

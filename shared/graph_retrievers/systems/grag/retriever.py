@@ -237,9 +237,8 @@ def fit_grag(
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     first, depth, parser, together
         See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`; `together` is False by default,
-        and True with `paper` and a network of the paper. The checkpoint keeps the text of
-        the first search; if it has none, because it is an operator or has parts such as models, whoever uses the checkpoint
-        passes it again.
+        and True with `paper` and a network of the paper. The checkpoint keeps the text of the first search; if it has none, because
+        it is an operator or has parts such as models, whoever uses the checkpoint passes it again.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         Trained in place; by default a new EvidenceNetwork.
     training : mapping, optional
@@ -269,6 +268,6 @@ def fit_grag(
         "embedding": index.embedding_name,
         "seed": seed,
     }
-    learnt = index, train, dev, reranker, first_stage(index, first, depth)
-    fit = partial(fit_document_graph, *learnt, seed=seed, show_progress=show_progress)
+    arguments = index, train, dev, reranker, first_stage(index, first, depth)
+    fit = partial(fit_document_graph, *arguments, seed=seed, show_progress=show_progress)
     return fit_and_save(fit, network, folder, _PART, config, {**(PAPER if paper else {}), **(training or {})})

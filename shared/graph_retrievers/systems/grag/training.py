@@ -53,11 +53,11 @@ def fit_document_graph(
     """Train the network of a reranker in place; at the end it has the weights that rank best on `dev` (G-RAG, section 3.2.4).
 
     `first` finds the documents to rerank, also later for the trained network. `loss` is "hinge" or "cross-entropy"; a step has
-    `batch_size` questions. With `steps`, training has so many, is evaluated after each `evaluate_every`, which must divide them,
-    and does not stop early; otherwise it is evaluated after each epoch. The metric on `dev` is the mean of MRR and MHits@k, both
-    over the relevant nodes that `first` finds; the history keeps both. `resume` and `options` are as for
-    :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1.5e-3, the weight decay 0.01, and training stops
-    after 20 epochs without a better result, or after 150.
+    `batch_size` questions. With `steps`, training has this number of steps, is evaluated after each
+    `evaluate_every`, which must divide it, and does not stop early; otherwise it is evaluated after each epoch. The metric on
+    `dev` is the mean of MRR and MHits@k, both over the relevant nodes that `first` finds; the history keeps both. `resume` and
+    `options` are as for :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1.5e-3, the weight decay 0.01,
+    and training stops after 20 epochs without a better result, or after 150.
 
     :data:`PAPER` has the training of the paper: AdamW with a learning rate of 1e-4 and its own weight decay of 0.01, which the
     paper does not state, batches of 5, 1,000 steps of warm-up, and 50,000 steps, of which each 10,000th is evaluated. After the
@@ -72,9 +72,9 @@ def fit_document_graph(
     if steps is not None:
         options = {**options, **_by_steps(steps, evaluate_every, options)}
     measures = ["mrr", f"mhits@{k}"]
-    learnt = _prepared(index, train, reranker, first, show_progress)
+    train_examples = _prepared(index, train, reranker, first, show_progress)
     dev_examples = _prepared(index, dev, reranker, first, show_progress)
-    useful = [example for example in learnt if bool(example[1].any())]
+    useful = [example for example in train_examples if bool(example[1].any())]
     if not useful:
         raise InvalidArgumentError("No training question has a relevant node among those that are found; check the gold nodes.")
     if not dev_examples:
@@ -110,7 +110,7 @@ def fit_document_graph(
 
 
 def _by_steps(steps: int, evaluate_every: int, options: Mapping[str, Any]) -> dict[str, int]:
-    """Return the epochs of a training of so many steps, one for each evaluation; it does not stop early."""
+    """Return `epochs` and `patience`: one epoch for each evaluation, and as many without a better result before it stops."""
     if positive("steps", steps) % evaluate_every:
         raise InvalidArgumentError(f"steps is {steps}, which evaluate_every={evaluate_every} does not divide; choose a multiple.")
     if names := [name for name in ("epochs", "patience") if name in options]:

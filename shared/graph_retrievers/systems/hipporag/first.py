@@ -88,21 +88,21 @@ class PhraseWalk(Operator):
             ("contained phrases", Identity(parts)),
             lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
         )
-        # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
+        # Only its own phrase, where the walk begins, leads to a passage that may not be walked to.
         mask = question.walked(passages) | (passages == phrases)
-        parts_of = np.where(mask, times * share[phrases], 0.0)
-        scores = np.bincount(passages, parts_of, question.size)
+        contributions = np.where(mask, times * share[phrases], 0.0)
+        scores = np.bincount(passages, contributions, question.size)
         rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
         rows = rows[best(scores[rows], max(question.k, 100), rows)]
         # The phrase that adds most to a passage leads to it.
         places = np.flatnonzero(np.isin(passages, rows))
-        leading = places[best_of_each(passages[places], parts_of[places], phrases[places])]
+        leading = places[best_of_each(passages[places], contributions[places], phrases[places])]
         lead = np.full(question.size, -1)
         lead[passages[leading]] = phrases[leading]
         trails = followed(nodes, walk_parents(walk, nodes, shares, candidates.nodes))
-        at = np.zeros(question.size, np.int64)
-        at[nodes] = np.arange(len(nodes))
-        trails = along_edges(graph, np.concatenate([trails[at[lead[rows]]], rows[:, None]], 1))
+        place_of = np.zeros(question.size, np.int64)
+        place_of[nodes] = np.arange(len(nodes))
+        trails = along_edges(graph, np.concatenate([trails[place_of[lead[rows]]], rows[:, None]], 1))
         return Candidates(rows, falling(scores[rows]), trails, np.zeros(len(rows), np.int64), (self.name,))
 
 

@@ -134,7 +134,7 @@ class PassageWalk(Operator):
         """Return passages by their share of the walk."""
         graph, size = question.index.graph, question.size
         parts = phrase_graph(graph, self.passage_type)
-        # Where every node is both, its passage stands this far behind its phrase.
+        # Where every node is both a phrase and a passage, the number of its passage is higher by this than that of its phrase.
         shift = size if parts.doubled else 0
         keep = min(self.k or max(question.k, 100), size)
         transitions = self._transitions(question, shift)

@@ -202,7 +202,7 @@ class ChunkGathering(Operator):
 
         Without `chunks`, each item with chunks counts for quotas; with them, each that is the first of one not among them.
         """
-        # By chunk, and each chunk by item: the first of a chunk is that of its first item.
+        # Sorted by chunk, then by item: the first entry of a chunk is that of its first item.
         by = np.lexsort(columns[:2])
         item, chunk, via = (values[by] for values in columns)
         fresh = np.append(True, chunk[1:] != chunk[:-1])[: len(by)]

@@ -163,8 +163,7 @@ class LightRAG(System):
             entity_types = tuple(name for name in graph.type_names if chunks and name not in chunks)
             search = VectorSearch(self.chunk_top_k, returned=False)
             lists.insert(0, KeywordSearch(search, None, threshold=self.threshold, exclude_types=entity_types))
-        ranked = _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
-        return ranked
+        return _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
 
 
 class _Levels(Pipeline):

@@ -311,8 +311,8 @@ def _paths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return trails and relations of passages: from passage to passage by the names that led to the strongest entity of each.
 
-    `leading`, shape [n], has the strongest entity of the passages `rows`. A name that the text of a passage does not show by its
-    capitals begins the path behind this passage.
+    `leading`, shape [n], has the strongest entity of the passages `rows`. A path begins after a passage whose text does not show
+    by capitals the name that leads on.
     """
     graph, strongest = question.index.graph, dict(zip(rows.tolist(), leading.tolist(), strict=True))
     trails, relations = list[list[int]](), list[list[int]]()

@@ -117,5 +117,5 @@ def _lists(rows: Sequence[Sequence[int]], columns: int) -> tuple[tuple[np.ndarra
     owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     entries = np.array([column for row in rows for column in row], np.int64)
     by = np.argsort(entries, kind="stable")
-    forth, back = (np.bincount(part, minlength=size) for part, size in ((owner, len(rows)), (entries, columns)))
-    return (np.append(0, forth.cumsum()), entries), (np.append(0, back.cumsum()), owner[by])
+    row_counts, column_counts = (np.bincount(part, minlength=size) for part, size in ((owner, len(rows)), (entries, columns)))
+    return (np.append(0, row_counts.cumsum()), entries), (np.append(0, column_counts.cumsum()), owner[by])

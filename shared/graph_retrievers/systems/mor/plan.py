@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts
 
@@ -200,19 +200,14 @@ def _fault(path: ReasoningPath, schema: TypeSchema) -> str:
     """Return why a path cannot be walked, or ""."""
     steps = path.steps
     if not steps or steps[-1].type not in schema.targets:
-        return f"a path ends in {_short(steps[-1].type if steps else '')}, which is not asked for"
+        return f"a path ends in {shown(steps[-1].type if steps else '', 60)}, which is not asked for"
     for step in steps:
         if step.type not in schema.types:
-            return f"{_short(step.type)} is not a node type"
+            return f"{shown(step.type, 60)} is not a node type"
     if len(steps) < 2:
         return "a path of one node has no step"
     for near, far in zip(steps, steps[1:], strict=False):
         relations = schema.relations(near.type, far.type)
         if not relations or (far.relation is not None and far.relation not in relations):
-            return f"no relation {_short(far.relation or '')} joins {near.type} and {far.type}"
+            return f"no relation {shown(far.relation or '', 60)} joins {near.type} and {far.type}"
     return ""
-
-
-def _short(text: str, limit: int = 60) -> str:
-    """Return untrusted text for a note: quoted and cut."""
-    return repr(text if len(text) <= limit else text[:limit] + "...")

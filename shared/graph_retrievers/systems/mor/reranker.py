@@ -51,9 +51,8 @@ class TrajectoryScorer(nn.Module):
 
     with SF the structural fingerprint as a text vector of `structure_width` numbers, TF the textual fingerprint and TI the
     traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. `seed` is that of the weights
-    before training. As published, the last two
-    layers have no activation between them and the first of them has one output, so the head is a single affine map (the paper
-    says "two fully connected layers"). Parameter names are those of the published weights.
+    before training. As published, the last two layers have no activation between them and the first of them has one output, so the
+    head is a single affine map (the paper says "two fully connected layers"). Parameter names are those of the published weights.
     """
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256, seed: int = 0) -> None:
@@ -190,7 +189,7 @@ class TrajectoryReranker(Operator):
             after[:, -1] = full[:, -2] >= 0
         identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
         text = np.concatenate([similarity, candidates.scores[:, None].astype(np.float32)], 1)
-        # What is not read is as if there were no node.
+        # Features that are not read are as where there is no node.
         if "text" not in self.features:
             text[:] = 0
         if "structure" not in self.features:

@@ -120,7 +120,7 @@ class MoR(System):
             traversal = MixedTraversal(self.seeds, self.matches, self.candidates, fill=fill, **options)
         if reranker is None:
             return Pipeline(traversal)
-        # That of the checkpoint is ours to copy.
+        # The reranker of a checkpoint is copied for each device; one that the caller passed is used itself.
         return Pipeline(traversal, reranker if reranker is self.reranker else deepcopy(reranker))
 
     @cached_property

@@ -112,11 +112,11 @@ class TrainedPlanner:
         logits = self._logits([question.features(span, self.buckets) for span in spans])
         # A NaN is not below the threshold.
         check_scores(logits, "The planner of MoR")
-        chances = torch.softmax(logits, 1)[:, :-1].clone()
+        probabilities = torch.softmax(logits, 1)[:, :-1].clone()
         for row, span in enumerate(spans):
             if kinds := question.types(span):
-                chances[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
-        values, classes = chances.max(1)
+                probabilities[row, [i for i, start in enumerate(self._starts) if start not in kinds]] = 0.0
+        values, classes = probabilities.max(1)
         best = max(range(len(spans)), key=lambda i: (float(values[i]), spans[i][1] - spans[i][0], -spans[i][0]))
         if float(values[best]) < self.threshold or float(values[best]) == 0.0:
             return InvalidPlanError(f"The planner is not sure of any plan (the best has probability {float(values[best]):.2f}).")
@@ -180,7 +180,7 @@ class TrainedPlanner:
                 parts = [examples[i][torch.rand(len(examples[i]), generator=random) >= dropout] for i in rows.tolist()]
                 yield [features.tolist() for features in parts], targets[rows]
 
-        def right() -> float:
+        def share_of_equal_plans() -> float:
             plans = planner.plan([text for text, _ in dev_pairs], graph)
             return sum(same_plan(plan, gold_plan) for plan, (_, gold_plan) in zip(plans, dev_pairs, strict=True)) / max(
                 len(dev_pairs), 1
@@ -190,7 +190,7 @@ class TrainedPlanner:
             return nn.functional.cross_entropy(planner._logits(batch[0]), batch[1])
 
         options = {"epochs": 40, "patience": 6, "learning_rate": 0.005, "description": "fit planner", **options}
-        history = fit(planner.model, batches, loss, right, seed=seed, **options)
+        history = fit(planner.model, batches, loss, share_of_equal_plans, seed=seed, **options)
         return planner, PlannerHistory(**vars(history), classes=len(skeletons), left_out=len(pairs) - len(usable))
 
     def save(self, folder: str | Path) -> None:

@@ -106,9 +106,9 @@ def fit_trajectory_reranker(
 
     def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         question, column, negative_columns = batch
-        everywhere = question.unsqueeze(1).expand_as(negative_columns)
+        questions = question.unsqueeze(1).expand_as(negative_columns)
         return sampled_cross_entropy(
-            scores(train_candidates, question, column), scores(train_candidates, everywhere, negative_columns)
+            scores(train_candidates, question, column), scores(train_candidates, questions, negative_columns)
         )
 
     def reciprocal_rank() -> float:

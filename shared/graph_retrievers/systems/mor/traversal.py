@@ -76,7 +76,7 @@ class MixedTraversal(Operator):
 
     Notes
     -----
-    Trails are the trajectories. Of several trajectories to a node, the longest counts; among equal ones that of the first path of
+    Trails are the trajectories. If several lead to a node, the longest counts; among equal ones that of the first path of
     the plan, then of the best matching start (in the published code it depends on the order of a hash set), then of the lowest
     parent row.
 
@@ -244,8 +244,8 @@ class MixedTraversal(Operator):
                 near, whole = yield Steps(nodes, *self._edges(near_step, step, schema), self.max_edges)
                 if not whole:
                     question.notes.append(f"A walk was cut short after reading {self.max_edges} edges in one step.")
-                rows, once = np.unique(near.node, return_index=True)
-                parent = near.owner[once]
+                rows, places = np.unique(near.node, return_index=True)
+                parent = near.owner[places]
                 by = np.argsort(start[parent], kind="stable")
                 rows, parent = rows[by], parent[by]
             # Equation 6: text matches join them.

@@ -97,5 +97,5 @@ def _standardized(values: np.ndarray) -> np.ndarray:
         return values
     deviations = values - values.mean()
     spread = np.sqrt(np.square(deviations).mean())
-    # Of scores that are equal but for rounding, the differences tell nothing.
+    # Where scores are equal but for rounding, their differences mean nothing.
     return deviations / spread if spread > 1e-6 * np.abs(values).max() else np.zeros_like(values)

@@ -163,7 +163,7 @@ def _name(text: str | None) -> str | None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    # Of a pipe, reading would not end.
+    # Reading a pipe would not end.
     return {path.name: digest(path) if path.is_file() else "" for path in sorted(folder.iterdir())}
 
 

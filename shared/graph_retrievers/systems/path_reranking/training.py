@@ -84,12 +84,12 @@ def fit_path_rerank(
     model = index.relevance.trainable()
     # Two models may have one name.
     settings: dict[str, Any] = {"weights": _digest(model.module)}
-    learnt = _examples(index, train, first, depth, show_progress)
+    train_examples = _examples(index, train, first, depth, show_progress)
     dev_examples = _examples(index, dev, first, depth, show_progress)
     # A relevant candidate of a question, by the places of both.
     pairs = [
         (place, column)
-        for place, example in enumerate(learnt)
+        for place, example in enumerate(train_examples)
         if not all(example.relevant)
         for column, relevant in enumerate(example.relevant)
         if relevant
@@ -101,7 +101,7 @@ def fit_path_rerank(
 
     def batches(random: torch.Generator) -> Iterable[list[tuple[str, list[str]]]]:
         for part in torch.randperm(len(pairs), generator=random).split(batch_size):
-            yield [_group(learnt[pairs[number][0]], pairs[number][1], negatives, random) for number in part.tolist()]
+            yield [_group(train_examples[pairs[number][0]], pairs[number][1], negatives, random) for number in part.tolist()]
 
     def mean_loss(batch: list[tuple[str, list[str]]]) -> Tensor:
         questions = [question for question, texts in batch for _ in texts]
@@ -115,7 +115,7 @@ def fit_path_rerank(
 
     options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
     settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
-    settings |= {"examples": hashlib.sha256(ascii([learnt, dev_examples]).encode()).hexdigest()}
+    settings |= {"examples": hashlib.sha256(ascii([train_examples, dev_examples]).encode()).hexdigest()}
     history = fit(
         model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )

@@ -57,8 +57,8 @@ class ChainSearch(Operator):
     width : int, default 4096
         Prefixes of chains to keep for a query at each length.
     as_trails : bool, default False
-        If False, chains are separate results (``Ranking.chains``: additional hits after the k nodes). If True, they are the
-        trails of the nodes to which they lead: the first of the best chains through a node is its path.
+        If False, chains are separate results (``Hits.chains``). If True, they are the trails of the nodes to
+        which they lead: the first of the best chains through a node is its path.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class _Beam:
 
     def __init__(self, search: ChainSearch, candidates: Candidates, walkable: np.ndarray, links: Near) -> None:
         self.limit, self.length, self.whole = search.limit, search.length, search.dedupe == "before_limit"
-        self.level = candidates.scores.astype(np.float64)
+        self.activations = candidates.scores.astype(np.float64)
         # A seed that may not be visited can only be the first node of a chain.
         self.is_seed, self.walkable, self.floor = np.all(candidates.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
         # Parallel rows are one edge.
@@ -146,7 +146,7 @@ class _Beam:
         self.reach = np.zeros((self.length, len(candidates)))
         for j in range(1, self.length):
             self.reach[j] = -np.inf
-            np.maximum.at(self.reach[j], near, (self.level + self.reach[j - 1])[self.far])
+            np.maximum.at(self.reach[j], near, (self.activations + self.reach[j - 1])[self.far])
 
     def run(self, width: int) -> None:
         """Find the best chains, length by length."""
@@ -155,7 +155,7 @@ class _Beam:
         for nodes in range(2, self.length + 2):
             if not len(paths):
                 break
-            sums, ended = self.level[paths].sum(1), np.ones(len(paths), bool)
+            sums, ended = self.activations[paths].sum(1), np.ones(len(paths), bool)
             ahead, bounds = np.empty((0, nodes), np.int64), np.empty(0)
             for owner, child in self._steps(paths):
                 mask = self.walkable[child]
@@ -163,7 +163,7 @@ class _Beam:
                     # Next to a seed that may not be entered, a path is the end of a chain from there, if its start may be entered.
                     ended[owner[mask | self.walkable[paths[owner, 0]]]] = False
                 owner, child = owner[mask], child[mask]
-                total = sums[owner] + self.level[child]
+                total = sums[owner] + self.activations[child]
                 if not self.whole or nodes > self.length:
                     good = total / nodes >= self.floor * (1 - _SLACK)
                     self._take(np.column_stack([paths[owner[good]], child[good]]))
@@ -197,8 +197,8 @@ class _Beam:
             # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
             start, end = paths[:, 0], paths[:, -1]
             paths = paths[~self.is_seed[end] | (end > start) | ~self.walkable[start]]
-        wider = np.pad(paths, ((0, 0), (0, self.length + 1 - paths.shape[1])), constant_values=-1)
-        chains, means = np.concatenate([self.chains, wider]), np.append(self.means, self.level[paths].mean(1))
+        table = np.pad(paths, ((0, 0), (0, self.length + 1 - paths.shape[1])), constant_values=-1)
+        chains, means = np.concatenate([self.chains, table]), np.append(self.means, self.activations[paths].mean(1))
         # Of equal means the shorter chain first: only those of all nodes are found before shorter ones.
         shorter = np.argsort(chains[:, -1] >= 0, kind="stable")
         by = shorter[order(means[shorter])][: self.limit]
@@ -209,7 +209,7 @@ class _Beam:
     def copies(self) -> np.ndarray:
         """Return in how many ways the rows of each chain can be chosen: int64, shape [n]."""
         near, far = self.chains[:, :-1], self.chains[:, 1:]
-        edge = np.searchsorted(self.edges, near * len(self.level) + far)
+        edge = np.searchsorted(self.edges, near * len(self.activations) + far)
         return np.where(far >= 0, np.append(self.parallel, 1).take(edge, mode="clip"), 1).prod(1)
 
 
@@ -220,8 +220,8 @@ def _distinct(chains: np.ndarray, copies: np.ndarray, limit: int) -> np.ndarray:
     """
     first = np.cumsum(copies) - copies < limit
     paths = [tuple(node for node in row if node >= 0) for row in chains[first].tolist()]
-    begun = {part[:n] for nodes in paths for part in (nodes, nodes[::-1]) for n in range(1, len(nodes))}
-    mask = [nodes not in begun and nodes[::-1] not in paths[:place] for place, nodes in enumerate(paths)]
+    prefixes = {part[:n] for nodes in paths for part in (nodes, nodes[::-1]) for n in range(1, len(nodes))}
+    mask = [nodes not in prefixes and nodes[::-1] not in paths[:place] for place, nodes in enumerate(paths)]
     return np.flatnonzero(first)[np.flatnonzero(mask)]
 
 

@@ -30,7 +30,7 @@ _PROMPT = (
     "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
     "does not mention.\n\nQuestion: "
 )
-# A model may name thousands: so many are told in a note, and searched.
+# A model may name thousands of entities: how many a note lists, and how many are searched.
 _MOST_NAMES, _MOST_SEARCHED = 10, 100
 
 
@@ -72,7 +72,7 @@ def named_entities(
 
 
 def names_text(names: Sequence[str]) -> str:
-    """Return names as notes tell them: the first ten, each cut to 80 characters, and how many more there are.
+    """Return names as in notes: the first ten, each cut to 80 characters, and how many more there are.
 
     >>> names_text(["Ada", "Lyon"]), names_text(["Ada"] * 12)[-20:]
     ("'Ada', 'Lyon'", "'Ada', 'Ada', 2 more")
@@ -156,10 +156,10 @@ class EntityLinking(Operator):
     Notes
     -----
     If the language model fails, entities are looked for as without one, and a note says so. If it names no node, and there is no
-    embedding model for the names, the vector of the question finds nodes. A node's name is its title, or its id
-    if the title is empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score.
-    Seeds found by vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not
-    searched, and a note says so.
+    embedding model for the names, the vector of the question finds nodes. A node's name is its title, or its id if the title is
+    empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score. Seeds found by
+    vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not searched, and a
+    note says so.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class EntityLinking(Operator):
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         if not question.embeds_texts and question.input("entities") is None:
-            # What a language model wrote, and no mistake of the caller.
+            # A note and not an error, since a language model wrote the names.
             question.notes.append(f"no node is named {names_text(missing)}; there is no embedding model to search by")
             return () if count else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED

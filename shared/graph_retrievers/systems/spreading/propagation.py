@@ -87,8 +87,7 @@ class GatedPropagation(Operator):
     -----
     Reads the seeds and their scores from the previous ranking; seeds with a score of 0 or less are dropped. Returns all touched
     nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most over one
-    edge when the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query
-    touched.
+    edge when the node was first entered (ties: the lower row). ``Question.touched`` has the number of touched nodes.
 
     A node without a vector (a row of zeros) has gate 0 and never receives activation; with the uniform gate every node can
     receive, as in the paper's ablation.
@@ -140,20 +139,20 @@ class GatedPropagation(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return all touched nodes by activation; the nodes of `candidates` are the seeds."""
-        level = np.zeros(question.size)
+        activation = np.zeros(question.size)
         seeds = candidates.taken(np.flatnonzero((candidates.scores > 0) & ~question.typed(candidates.nodes, self.exclude_types)))
         # Algorithm 1, line 6: r(u) = s_u / max s.
-        level[seeds.nodes] = seeds.scores.astype(np.float64) / largest(seeds.scores, question.owners(seeds.nodes))
+        activation[seeds.nodes] = seeds.scores.astype(np.float64) / largest(seeds.scores, question.owners(seeds.nodes))
         touched, parents = np.sort(seeds.nodes), np.full(len(seeds), -1)
         for _ in range(self.steps):
-            front = touched[level[touched] > self.threshold]
+            front = touched[activation[touched] > self.threshold]
             if not len(front):
                 break
             degree, near = yield Degree(front, self.semantics == "rows"), Neighbors(front, self.semantics == "rows")
-            values = level[front]
+            values = activation[front]
             amounts = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
             # Equation 1: a node receives from its neighbours u with r(u) > r(v).
-            near = near.masked((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
+            near = near.masked((values * (1 - _EQUAL)).take(near.owner) > activation.take(near.node))
             nodes, sums, giver = received(near, amounts, question.size, question.owners(front))
             gain = self.decay * sums
             # A gate is at most 1, so it is only needed where the gain without it is above the threshold.
@@ -162,14 +161,14 @@ class GatedPropagation(Operator):
             # Equation 2: what exceeds the threshold is added.
             mask = gain > self.threshold
             nodes, gain, giver = nodes[mask], gain[mask], giver[mask]
-            new = level[nodes] == 0
-            level[nodes] += gain
+            new = activation[nodes] == 0
+            activation[nodes] += gain
             touched, parents = np.append(touched, nodes[new]), np.append(parents, front[giver[new]])
             ascending = np.argsort(touched, kind="stable")
             touched, parents = touched[ascending], parents[ascending]
         question.visited(touched)
-        by = order(level[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
-        return found_by(self.name, candidates, touched[by], level[touched[by]], parents[by])
+        by = order(activation[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
+        return found_by(self.name, candidates, touched[by], activation[touched[by]], parents[by])
 
 
 def received(
@@ -178,13 +177,13 @@ def received(
     """Return which nodes receive, ascending, the sums of what their neighbours give, and who gives most, each of shape [M].
 
     `amounts`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N. Who
-    gives most is told by the place in the front, of equal ones the lowest. `groups`, shape [F], has the question of each node of
+    gives most is a place in the front, of equal ones the lowest. `groups`, shape [F], has the question of each node of
     the front, if there are several.
     """
     if len(near.node) * _DENSE > size:
-        there, place = np.zeros(size, bool), np.empty(size, np.int64)
-        there[near.node] = True
-        nodes = np.flatnonzero(there)
+        receives, place = np.zeros(size, bool), np.empty(size, np.int64)
+        receives[near.node] = True
+        nodes = np.flatnonzero(receives)
         place[nodes] = np.arange(len(nodes))
         at = place.take(near.node)
     else:

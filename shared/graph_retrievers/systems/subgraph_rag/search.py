@@ -22,6 +22,9 @@ from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
 
 __all__ = ["TripleSearch"]
 
+# Triples that the network reads at a time.
+_TRIPLES = 1 << 15
+
 
 class TripleSearch(SubgraphSearch):
     r"""The ends of the triples around the nodes found before that a network scores highest.
@@ -39,7 +42,7 @@ class TripleSearch(SubgraphSearch):
     triples : int, default 100
         Triples to keep.
     hops : int, default 2
-        Triples are at the nodes that are less than so many edges from the nodes found before.
+        The triples are those at nodes that are less than `hops` edges from the nodes found before.
     candidates : int, default 1000
         Most nodes around a question: of one distance, those most similar to it. A note says if they were limited.
 
@@ -100,10 +103,6 @@ def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.nd
     ends, end_scores = around.nodes[around.ends[places]].ravel(), np.repeat(scores[places], 2)
     by = distinct(end_scores, ends)
     return ends[by], end_scores[by]
-
-
-# Triples that the network reads at a time.
-_TRIPLES = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,16 +72,17 @@ def on_shortest_paths(around: Subgraph, gold: Iterable[int]) -> np.ndarray:
     count, ends = len(around.nodes), around.ends
     near: list[set[int]] = [set() for _ in range(count)]
     for source, target in ends.tolist():
-        near[source].add(target), near[target].add(source)
+        near[source].add(target)
+        near[target].add(source)
     mask = np.zeros(len(ends), bool)
     answers = [_distances(near, place) for place in np.flatnonzero(np.isin(around.nodes, list(gold))).tolist()]
     for topic in np.flatnonzero(around.topics).tolist() if len(ends) else ():
-        begun = _distances(near, topic)
+        from_topic = _distances(near, topic)
         for distances in answers:
             # Infinite if no path leads there: then no edge has this length.
             length = distances[topic]
             for one, other in (ends.T, ends.T[::-1]):
-                mask |= np.isfinite(length) & (begun[one] + 1 + distances[other] == length)
+                mask |= np.isfinite(length) & (from_topic[one] + 1 + distances[other] == length)
     return mask
 
 

@@ -91,5 +91,5 @@ def fit_checkpoint(
     model = system.search.trained(index.dense.dimension, **network, seed=seed)
     search: SubgraphSearch = system.search(model, **settings)
     config = {"network": model.config(), **settings, "embedding": index.embedding_name, "seed": seed}
-    begun = partial(fit, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
-    return fit_and_save(begun, model, folder, system.name, config, training)
+    fit_search = partial(fit, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
+    return fit_and_save(fit_search, model, folder, system.name, config, training)

@@ -90,15 +90,16 @@ def fit_on_subgraphs(
     """
     network = search.network
     if network is None:
-        kinds = type(search).__name__, search.trained.__name__
-        raise InvalidArgumentError("The search has no network to train; pass {}({}(dimension)).".format(*kinds))
+        example = f"{type(search).__name__}({search.trained.__name__}(dimension))"
+        raise InvalidArgumentError(f"The search has no network to train; pass {example}.")
     positive("batch_size", batch_size)
     network.to(index.device)
     questions = [*train, *dev]
     with torch.no_grad():
         examples = read(index, search, questions, *_vectors_and_subgraphs(index, questions, search, first, show_progress))
-    learnt, dev_examples = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
-    if not learnt:
+    train_examples = [example for example in examples[: len(train)] if example.learnable]
+    dev_examples = examples[len(train) :]
+    if not train_examples:
         raise InvalidArgumentError(
             f"No training question has a relevant node within {search.hops} edges of what the first search finds; check the gold "
             "nodes, or use more hops."
@@ -110,8 +111,8 @@ def fit_on_subgraphs(
         return torch.stack([example.loss(network) for example in batch]).mean()
 
     def batches(random: torch.Generator) -> Iterable[list[TrainingExample]]:
-        for numbers in torch.randperm(len(learnt), generator=random).split(batch_size):
-            yield [learnt[number] for number in numbers.tolist()]
+        for numbers in torch.randperm(len(train_examples), generator=random).split(batch_size):
+            yield [train_examples[number] for number in numbers.tolist()]
 
     settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
     settings |= learnt_from(index, train, dev)

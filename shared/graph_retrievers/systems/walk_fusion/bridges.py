@@ -47,12 +47,12 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Algorithm[tupl
     answers = yield tuple(Nearest(most, "bm25", text=name, among="walk") for *_, name in entries)
     unique_rows = np.unique(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in answers)]))
     texts = dict(zip(unique_rows.tolist(), (yield Texts(unique_rows)), strict=True))
-    led = [
+    found = [
         (place, far, relation)
         for (place, relation, name), (rows, _) in zip(entries, answers, strict=True)
         for far in sorted(rows[rows != nodes[place]].tolist(), key=lambda row: not _opens(texts[row], name))[:count]
     ]
-    places, ends, relations = np.array(led, np.int64).reshape(-1, 3).T
+    places, ends, relations = np.array(found, np.int64).reshape(-1, 3).T
     return places, ends, relations
 
 
@@ -64,9 +64,9 @@ def bridges_of_each(questions: Questions, nodes: np.ndarray, count: int) -> Algo
         bridges(question, nodes[start:stop] % size, count)
         for question, (start, stop) in zip(questions.members, pairwise(ends.tolist()), strict=True)
     ]
-    led = yield Parallel(searches, [question.place for question in questions.members])
-    sizes = [len(places) for places, *_ in led]
-    places, far, relations = map(np.concatenate, zip(*led, strict=True))
+    results = yield Parallel(searches, [question.place for question in questions.members])
+    sizes = [len(places) for places, *_ in results]
+    places, far, relations = map(np.concatenate, zip(*results, strict=True))
     owner = np.repeat(np.arange(questions.count), sizes)
     return places + ends[owner], far + owner * size, relations
 

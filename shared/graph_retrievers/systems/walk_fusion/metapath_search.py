@@ -150,12 +150,12 @@ class MetapathSearch(Operator):
         if not len(seeds):
             return nothing
         # A question that is only a name is compared unchanged.
-        likenesses = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
+        results = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
         # A route p, u: the metapath and the node that it begins at, and s_u w_pu.
         routes, weights = list[_Route](), list[float]()
         strength = seeds.scores / seeds.scores[0]
-        for start, s, (paths, likeness) in zip(seeds.nodes.tolist(), strength.tolist(), likenesses, strict=True):
-            w = np.exp((likeness - likeness.max(initial=-np.inf)) / self.temperature)
+        for start, s, (paths, cosines) in zip(seeds.nodes.tolist(), strength.tolist(), results, strict=True):
+            w = np.exp((cosines - cosines.max(initial=-np.inf)) / self.temperature)
             indices = np.flatnonzero(w >= _LEAST).tolist()
             routes += [(paths[p].steps, start) for p in indices]
             weights += [s * w[p] for p in indices]
@@ -174,23 +174,23 @@ class MetapathSearch(Operator):
         inside = places - (np.cumsum(sizes) - sizes)[route[places]]
         trails = padded([ways[r][n] for r, n in zip(route[places].tolist(), inside.tolist(), strict=True)], left=True)
         relations = [[question.relation(step.relation) for step in routes[r][0][1:]] for r in route[places].tolist()]
-        seeds = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
-        return replace(seeds, trails=trails, relations=padded(relations, left=True))
+        result = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
+        return replace(result, trails=trails, relations=padded(relations, left=True))
 
     def _walk(self, question: Question, routes: list[_Route]) -> Algorithm[list[np.ndarray]]:
         """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
         trails = {(steps[:1], start): np.array([[start]]) for steps, start in routes}
         for step in range(1, max((len(steps) for steps, _ in routes), default=0)):
             # Routes that begin alike are walked once.
-            begun = list(dict.fromkeys((steps[: step + 1], start) for steps, start in routes if len(steps) > step))
-            before = [trails[steps[:-1], start] for steps, start in begun]
+            prefixes = list(dict.fromkeys((steps[: step + 1], start) for steps, start in routes if len(steps) > step))
+            before = [trails[steps[:-1], start] for steps, start in prefixes]
             requests = [
                 Steps(way[:, -1], steps[-1].type, steps[-1].relation, _MOST_EDGES)
-                for way, (steps, _) in zip(before, begun, strict=True)
+                for way, (steps, _) in zip(before, prefixes, strict=True)
                 if len(way)
             ]
             answers = iter((yield tuple(requests)))
-            for (steps, start), way in zip(begun, before, strict=True):
+            for (steps, start), way in zip(prefixes, before, strict=True):
                 near, whole = next(answers) if len(way) else (Near(way[:, 0], way[:, 0]), True)
                 nodes, first = np.unique(near.node, return_index=True)
                 mask = nodes != start

@@ -141,10 +141,10 @@ class PathSearch(Operator):
         relation = np.full(len(place), -1)
         if self.bridges and "bm25" in question.signals:
             if isinstance(question, Questions):
-                led = yield from bridges_of_each(question, seeds, self.bridges)
+                bridged = yield from bridges_of_each(question, seeds, self.bridges)
             else:
-                led = yield from bridges(question, seeds, self.bridges)
-            place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
+                bridged = yield from bridges(question, seeds, self.bridges)
+            place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), bridged, strict=True))
         place = leads[place]
         nodes, at = np.unique(np.append(candidates.nodes, far), return_inverse=True)
         ranked, end = at[: len(candidates)], at[len(candidates) :]
@@ -152,18 +152,18 @@ class PathSearch(Operator):
         along = np.zeros(len(nodes))
         np.maximum.at(along, end, together)
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
-        helps, none = together >= (1 - _EQUAL) * along[end], len(candidates)
-        first = np.full(len(nodes), none)
+        helps, no_seed = together >= (1 - _EQUAL) * along[end], len(candidates)
+        first = np.full(len(nodes), no_seed)
         np.minimum.at(first, end[helps], place[helps])
-        first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(none))]] = none
+        first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(no_seed))]] = no_seed
         share: Any = self.share
         if degree is not None:
             share = _link_share(degree, question.owners(candidates.nodes), question.owners(nodes))
         scores = (1 - share) * alone + share * np.maximum(alone, along)
 
-        # Of equal ones those of the lowest rows, as rows ascend.
+        # Among equals those of the lowest rows, as rows ascend.
         by = best(scores, self.k or len(nodes), groups=question.owners(nodes))
-        walked, stays = by[first[by] < none], by[first[by] == none]
+        walked, stays = by[first[by] < no_seed], by[first[by] == no_seed]
         new = reached(candidates, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
         if (relation < -1).any() and len(walked):
             # An edge from that seed comes before names, and of these the first.
