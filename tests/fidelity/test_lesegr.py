@@ -322,10 +322,13 @@ def test_the_largest_sparse_score_is_that_of_what_may_be_walked_also_without_a_t
     assert dict(tabled) == pytest.approx({"n0": 1.0, "n1": 0.8, "n2": 0.3})
 
 
-def test_a_sparse_signal_below_zero_counts_as_none():
+def test_a_sparse_signal_below_zero_counts_as_none(monkeypatch):
     index = index_of([], torch.tensor([[1.0, 0.0], [1.0, 0.0]]), [1.0, -3.0])
-    found = scores_of(LexicalSemanticSearch(LeSeGRModel(2)), index, torch.tensor([[1.0, 0.0]]), VectorSearch(2))
-    assert found[0].tolist() == pytest.approx([1.0, 0.0])
+    for limit in (1 << 27, 0):
+        # With a table of scores, and without one.
+        monkeypatch.setattr("graph_retrievers.search.queries._TABLE_LIMIT", limit)
+        found = scores_of(LexicalSemanticSearch(LeSeGRModel(2)), index, torch.tensor([[1.0, 0.0]]), VectorSearch(2))
+        assert found[0].tolist() == pytest.approx([1.0, 0.0])
 
 
 def test_edges_of_a_candidate_that_may_not_be_walked_to_bring_nothing_in():
@@ -396,6 +399,21 @@ def test_dense_signals_follow_the_weights_and_the_index_and_do_not_depend_on_pie
     assert not torch.equal(before, after)
     monkeypatch.setattr(search_module, "_EDGES_AT_A_TIME", 2)
     assert torch.allclose(scores_of(LexicalSemanticSearch(model), one, query, VectorSearch(4)), after)
+
+
+def test_dense_signals_are_computed_once_for_an_index():
+    class Counting(LeSeGRModel):
+        calls = 0
+
+        def alpha(self, difference):
+            self.calls += 1
+            return super().alpha(difference)
+
+    index, model = index_of([(0, 1), (1, 2)], torch.eye(3), [1.0] * 3), Counting(3)
+    retriever = Retriever(index, Pipeline(VectorSearch(2), LexicalSemanticSearch(model)))
+    for vector in ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0]):
+        retriever.retrieve("q", vector=vector)
+    assert model.calls == 1
 
 
 def test_a_query_without_candidates_has_no_note_about_words():
@@ -517,10 +535,11 @@ def test_self_loops_send_no_message(direction):
     assert torch.equal(with_loop, without)
 
 
-def test_groups_of_queries_give_what_all_together_give(monkeypatch):
+@pytest.mark.parametrize("encoder", ["sum", "gcn"])
+def test_groups_of_queries_give_what_all_together_give(encoder, monkeypatch):
     torch.manual_seed(4)
     index = index_of([(0, 1), (1, 2), (3, 4)], torch.randn(5, 4), [1.0, 0.5, 0.0, 2.0, 1.0])
-    operator, queries = LexicalSemanticSearch(weighted(4, "sum", 2), k=None), torch.randn(3, 4)
+    operator, queries = LexicalSemanticSearch(weighted(4, encoder, 2, hidden=8, heads=2), k=None), torch.randn(3, 4)
     together = scores_of(operator, index, queries, VectorSearch(2))
     monkeypatch.setattr(search_module, "_NODES_AT_A_TIME", {True: 1, False: 1})
     assert torch.allclose(scores_of(operator, index, queries, VectorSearch(2)), together, equal_nan=True)

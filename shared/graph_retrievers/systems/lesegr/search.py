@@ -49,7 +49,7 @@ class LexicalSemanticSearch(Operator):
         Trained by ``graph-retrievers fit lesegr``, or untrained: a product of the sparse and the dense score.
     hops : int or None, default 1
         Messages pass between the nodes of the previous ranking and all nodes at most this many edges away; all of these are
-        ranked. None: in the whole graph, as published, independent of the previous ranking.
+        ranked. None: in the whole graph, as published, independent of the previous ranking; not on a graph in a database.
     sparse : str, default "bm25"
         Signal of the index that gives :math:`\delta`: BM25, or a sparse encoder.
     direction : {"both", "in"}, default "both"
@@ -76,7 +76,7 @@ class LexicalSemanticSearch(Operator):
 
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order if the encoder is a sum or a mean.
     For a query that shares no word with any node, :math:`\delta` is 1, and a note says so. Dense signals do not depend on the
-    query and are computed once for an index.
+    query; in memory they are computed once for an index.
 
     The context of a node are the neighbours that may be returned and whose sparse signal is not 0, in order of
     :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a
@@ -123,8 +123,6 @@ class LexicalSemanticSearch(Operator):
         pool = yield from self.pool(question, candidates)
         if not len(pool):
             return pool
-        # By node row: rescored keeps the order of equal scores.
-        pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
         near = yield from self.neighborhood(question, pool.nodes)
         scores, context = yield Entangled(self, near)
         return replace(pool, columns={**pool.columns, "context": context}).rescored(scores)
@@ -139,7 +137,7 @@ class LexicalSemanticSearch(Operator):
             )
 
     def pool(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes between which messages pass, in no particular order."""
+        """Return the nodes between which messages pass, by row."""
         if self.hops is None:
             rows = np.arange(question.size)
             rows = rows[question.walked(rows)]
@@ -154,7 +152,7 @@ class LexicalSemanticSearch(Operator):
                 break
             start, place = len(candidates), place[near.owner[first[new]]]
             candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
-        return candidates
+        return candidates.taken(np.argsort(candidates.nodes, kind="stable"))
 
     def neighborhood(self, question: Question, nodes: np.ndarray) -> Algorithm[Neighborhood]:
         """Return the neighbourhood of ascending nodes, shape [n]; a note says if no node has a word of the question."""

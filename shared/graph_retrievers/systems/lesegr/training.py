@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -167,7 +166,7 @@ def _prepared(
 
     def neighborhood(question: Question, candidates: Candidates) -> Algorithm[Neighborhood]:
         pool = yield from search.pool(question, candidates)
-        return (yield from search.neighborhood(question, np.sort(pool.nodes)))
+        return (yield from search.neighborhood(question, pool.nodes))
 
     for part in progress_bar(parts_of(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
