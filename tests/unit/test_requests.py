@@ -119,6 +119,27 @@ def test_predecessors_have_an_edge_to_the_node():
         assert near.owner.tolist() == expected[0] and near.node.tolist() == expected[1]
 
 
+def test_what_some_questions_of_a_batch_ask_is_answered_for_these():
+    corpus = random_corpus(7, 80, 160)
+    index, own = index_of(corpus), question_vectors(corpus)[:3]
+    queries = Queries.of(index, QUESTIONS[:3], vectors=own)
+    request = Nearest(9, types=("film", "place"))
+    answers = MemoryBackend(queries).nearest([(2, request), (1, request)])
+    for place, answer in zip((2, 1), answers, strict=True):
+        one = Queries.of(index, QUESTIONS[place : place + 1], vectors=own[place : place + 1])
+        assert_alike([answer], MemoryBackend(one).nearest([(0, request)]))
+
+
+def test_the_neighbours_of_many_nodes_are_those_of_each():
+    edges = [(str(row), str((row + 1) % 5000)) for row in range(5000)]
+    index = GraphIndex.from_texts(["a loom"] * 5000, vectors=np.ones((5000, 1)), edges=edges)
+    backend = MemoryBackend(Queries.of(index, ["?", "?"], vectors=np.ones((2, 1))))
+    parts = np.arange(100, 2600), np.arange(300, 2800)
+    for near, nodes in zip(backend.neighbors([(0, Neighbors(parts[0])), (1, Neighbors(parts[1]))]), parts, strict=True):
+        assert near.owner.tolist() == np.repeat(np.arange(2500), 2).tolist()
+        assert near.node.tolist() == np.stack([nodes - 1, nodes + 1], 1).ravel().tolist()
+
+
 MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)
 OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text in pairs])
 # Such models read the schema at the end of the prompt.
