@@ -303,7 +303,7 @@ class NameTable:
             lengths = self._lengths.get(" ".join(words[start : start + 2]), ())
             # The second word of a Korean name may be followed by particles.
             for length in dict.fromkeys((*lengths, 2, 1)) if self._korean else (*lengths, 1):
-                name = " ".join(words[start : start + length])
+                name = words[start] if length == 1 else " ".join(words[start : start + length])
                 if name not in self._rows and not self._korean:
                     continue
                 spelling = tokens[start : start + length]

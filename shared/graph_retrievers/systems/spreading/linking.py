@@ -203,7 +203,9 @@ class EntityLinking(Operator):
         else:
             matches = list(zip(entities, (yield Titled(tuple(entities), fold)), strict=True))
         seeds = np.array(sorted({row for _, rows in matches for row in rows}), np.int64)
-        seeds = seeds[question.started(seeds) & ~question.typed(seeds, self.exclude_types)]
+        seeds = seeds[question.started(seeds)]
+        if self.exclude_types:
+            seeds = seeds[~question.typed(seeds, self.exclude_types)]
         missing = list[str]() if entities is None else [name for name, rows in matches if not np.isin(rows, seeds).any()]
         searches = self._searches(question, len(seeds), entities or (), missing)
         if not searches:
