@@ -43,8 +43,6 @@ T = TypeVar("T")
 # How often a call begins anew because the index was written again under it, and after how often it is answered from one state of
 # the database, where that is possible.
 _TRIES, _BEFORE_PINNING = 10, 2
-
-
 _IN_MEMORY = "Use an index in memory: read_index gives that of PostgreSQL."
 
 
@@ -112,7 +110,7 @@ class RemoteRetriever(Retriever):
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
-            # Each call reads that of the index as it is then.
+            # Each call reads the schema of the index as it is then.
             with suppress(StaleIndexError):
                 index.newest.read_schema()
 
@@ -121,7 +119,7 @@ class RemoteRetriever(Retriever):
         return f"Retriever({self.index!r}, {super().__repr__()})"
 
     def _default_system(self, index: Corpus) -> System:
-        """Return the default system in memory; WalkFusion where nothing is told of the graph."""
+        """Return the default system in memory; WalkFusion where nothing is known of the graph."""
         try:
             return default_system(index)
         except WholeGraphError:
@@ -148,7 +146,7 @@ class RemoteRetriever(Retriever):
                 if tries == _TRIES or not index.open_again():
                     raise
             except DatabaseUnreachableError as error:
-                # A database ends what it does when the limit is over, also before a search has begun.
+                # The database itself ends a statement when the limit is over, also before a search has begun.
                 if (limit := limit_over()) is not None:
                     raise limit.error(()) from error
                 raise
@@ -164,7 +162,7 @@ class RemoteRetriever(Retriever):
         conditions += [READABLE] if types is None else [READABLE, types]
         backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": conditions}})
         (question,) = backend.questions()
-        # Of one document there may be any number.
+        # One document may have any number of nodes.
         limit = call.k if self.per_source is None else self.index.limits.nodes
         rows = first_positions(self.index.store, {"$and": conditions}, limit, question.returned, question.size)
         backend.pages.know(rows.tolist())
@@ -241,9 +239,9 @@ def _refuse_whole(name: str, operator: Operator) -> None:
 
 
 def _check_filters(call: Call, graph: GraphStore) -> None:
-    """Raise InvalidArgumentError for a filter that the store of the whole graph cannot answer; others are of the scope's nodes."""
+    """Raise InvalidArgumentError for a filter that the store of its nodes cannot answer: those of the scope, if there is one."""
     scope = call.filters.get("scope")
-    # The scope itself comes first, since a store of it is made of it.
+    # The scope itself comes first, since the store for the other filters is made of it.
     for name in sorted(call.filters, key=lambda name: name != "scope"):
         condition = call.filters[name]
         if name != "scope" and scope is not None and isinstance(graph, ScopedGraphStore):
