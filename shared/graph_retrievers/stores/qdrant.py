@@ -235,7 +235,7 @@ class QdrantWords:
                 with_payload=[NODE],
             )
             for terms, ids, k in searches
-            # Qdrant takes no search for nothing.
+            # Qdrant refuses a search without terms, or for no points.
             if terms and k
         ]
         responses = iter(self.client.query_batch_points(self.collection, requests) if requests else ())

@@ -34,7 +34,7 @@ def answer(
     for link in sorted(row["links"], key=_step_order):
         relations.setdefault((link["near"], link["far"]), (link["relation"], link["forward"]))
     name = PassageGathering.name if passages else GatedPropagation.name
-    # Where every name was found, nothing was searched by vector.
+    # If every name was found, no seed is from a search by vector.
     exact = not row["missing"]
     hits = [
         _node_hit(node, _seed_name(exact or is_named(str(node["name"] or node["id"]))), name, relations) for node in row["found"]
@@ -110,8 +110,8 @@ def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
 def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the chains, best first, without those that say nothing new.
 
-    Of chains with the same nodes, in the same or the reverse order, the first stays. Chains that are a prefix of a longer one, or
-    the reverse of its end, are dropped.
+    Of chains with the same nodes, in the same or the reverse order, only the first is kept. Chains that are a prefix of a longer
+    one, or the reverse of its end, are dropped.
     """
     chains_by_path: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     parts = set()

@@ -133,7 +133,7 @@ class CypherWords:
     def _search_rows(self, requests: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of searches, each among ids (of all by default), in one query."""
         texts = [text for text, _ in requests]
-        # Korean in pairs of letters, of which a word of two is one, and as the database's analyser cuts it.
+        # Korean is searched in pairs of letters, of which a word of two is one, and in whole words, as the database cuts it.
         words = [[*terms, *_KOREAN.findall(text)] for terms, text in zip(self._analyser.tokenize(texts), texts, strict=True)]
         rows = [
             {"place": place, "text": _query(terms), "ids": ids}
