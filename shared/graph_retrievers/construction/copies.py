@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from graph_retrievers.construction.sections import Chunk
 from graph_retrievers.graph.tokens import estimate_tokens
 
-# Of a shorter text, the same words on another page may mean something else.
+# A shorter text is not taken for a copy, as the same words may mean something else on another page.
 _LONG, _COPIED = 40, 0.75
 
 _Place = tuple[str, str]

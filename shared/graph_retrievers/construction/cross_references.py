@@ -20,7 +20,7 @@ _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 _PYTHON_ROLES = frozenset("func meth class exc data const attr obj mod deco type".split())
 _DOMAINS = frozenset(["py", "c", "cpp", "js", "rst"])
 _PYTHON_WHOLE = "mod"
-# Where a page is looked for by a name without its ending.
+# What may follow a name without its ending in the path of a page.
 _ENDINGS = ("", *RST, *MARKDOWN, *TEXT, *HTML, *NOTEBOOK, *(f"/index{ending}" for ending in (*RST, *MARKDOWN)))
 _SERIES = re.compile(r"(pep|rfc)[-_ ]?0*(\d+)\Z", re.IGNORECASE)
 _ADDRESSES = {"pep": "https://peps.python.org/pep-{:0>4}/", "rfc": "https://datatracker.ietf.org/doc/html/rfc{}.html"}
@@ -164,7 +164,7 @@ class _Names:
     def _labelled(self, name: str, page: str) -> _Place | None:
         if result := self._first([("label", name)], page):
             return result
-        # As the extension autosectionlabel has them.
+        # The extension autosectionlabel has labels such as "document:section".
         document, _, section = name.partition(":")
         if section:
             paths = self._paths(Reference("doc", f"/{document}"), page)

@@ -93,7 +93,7 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
     visited: set[tuple[str, str, str]] = set()
 
     def new_edges_of(spec: EdgeSpec) -> list[EdgeLike]:
-        # What two specifications find is one edge.
+        # An edge that two specifications find is one edge.
         try:
             new_edges = [edge for edge in _spec_edges(spec, corpus) if edge not in visited]
         except NothingToReadError as error:

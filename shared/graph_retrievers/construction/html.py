@@ -32,7 +32,7 @@ _BOLD = frozenset(["b", "strong"])
 # A paragraph that is all bold introduces what follows, as a heading does.
 _PARAGRAPHS = frozenset(["p", "div"])
 _BAR = " | "
-# What a link to the heading itself shows.
+# The texts of links with which headings point to themselves.
 _PERMALINKS = frozenset("§¶#")
 # Links of headings back to the table of contents, as docutils writes them, and of notes back to their marks.
 _BACK = frozenset("toc-backref fn-backref footnote-backref footnote-back data-footnote-backref doc-backlink".split())
@@ -46,7 +46,7 @@ _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 _NAVIGATION = frozenset("navheader navfooter sphinxsidebar headerlink skip-link skip-nav breadcrumb breadcrumbs prev-next".split())
 _OUTER_NAVIGATION = frozenset("nav navbar navigation sidebar related menu pagination footer".split())
 _CONTENTS = frozenset(["toc", "toctree-wrapper", "table-of-contents"])
-# Of a table of contents, text outside of links and lists that is longer than "Table of contents" and the like.
+# Most characters of a table of contents outside of links and lists, such as those of "Table of contents".
 _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
 # A page that goes on to another within seconds; one that reloads itself every few minutes is read.
@@ -54,7 +54,7 @@ _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""",
 _URL = re.compile(r"\s*https?://", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
-# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base.
+# Most open elements, as the parser compares a closing tag to each; bytes that it gets at a time; most characters of a base address.
 _OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
 
 
@@ -117,7 +117,7 @@ def _parse(text: str, reader: _Reader) -> None:
             end = end if end >= 0 else len(data)
             parser.feed(data[begin:end])
             begin = end
-        # There may be nothing to read, as in a page of comments.
+        # The parser raises if there is nothing to read, as in a page of comments.
         with suppress(etree.XMLSyntaxError):
             parser.close()
 
@@ -143,31 +143,31 @@ class _Reader:
     """A parser target: collects blocks from the events of the parser."""
 
     def __init__(self, whole: bool = False) -> None:
-        """`whole`: whether navigation is read too."""
+        """Begin a page; with `whole`, navigation is read too."""
         self._whole = whole
         self.refresh = ""
-        # Those that belong to the next block.
+        # The anchors and links that belong to the next block.
         self.anchors: list[str] = []
         self.links: list[str] = []
         self.blocks: list[_PageBlock] = []
         self.contents: list[str] = []
         self.title = self.base = ""
-        # What the head says is the address of the page: its canonical one, and the one to share it by.
+        # The addresses of the page that its head states: the canonical one, and the one to share it by.
         self.canonical = self.shared = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
         self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold", "mark"], 0)
-        # What there was when the outermost table of contents began, and how long the text in it is: of links and lists, and other.
+        # The state when the outermost table of contents began, and the length of the text in it: of links and lists, and of others.
         self._before: tuple[int, int, list[str], list[str]] = (0, 0, [], [])
         self._lengths = [0, 0]
         self._level, self._leads, self._row = 0, False, False
         self._parts: list[str] = []
-        # Whether all that was read of a block is bold. Of each open table: the names of its columns.
+        # Whether all text of the block so far is bold, and the names of the columns of each open table.
         self._bold = True
         self._headers: list[str] = []
-        # Where the open superscripts begin.
+        # The places in `_parts` at which the open superscripts begin.
         self._raised: list[int] = []
-        # Of a row: the number of blocks before it, whether its cells name columns, and whether another row stands above.
+        # For the open row: the number of blocks before it, whether its cells name columns, and whether another row is above it.
         self._row_start, self._names, self._below = 0, False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -194,7 +194,7 @@ class _Reader:
         if tag == "base" and not self.base:
             base = attributes.get("href", "")
             self.base = base if len(base) <= _LONGEST_BASE else ""
-        # Of a table of contents, entries of the first level only: what they contain is theirs.
+        # Only the entries of the first level of a table of contents are kept: others belong to the pages of these.
         if href and self._on["contents"] and self._on["list"] <= 1 and not self._on["silent"]:
             self.contents.append(href)
         if not self._reading:

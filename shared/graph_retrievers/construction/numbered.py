@@ -240,11 +240,11 @@ class DocumentNames:
             return None
         lengths = self._lengths.get(self._key(tokens[:1])[0], set())
         if text[start - 1 : start] == "「":
-            # In brackets stands the whole name.
+            # Such brackets have the whole name in them.
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
         for length in sorted(lengths, reverse=True):
             document = self._documents.get(self._key(tokens[:length]))
-            # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
+            # Words in small letters, such as "setup", are no name unless they begin like one, as "loi sur les cartes" does; some
             # scripts have no small letters.
             is_name = any(letter.isalpha() and not letter.islower() for letter in "".join(tokens[:length]))
             if document is not None and (is_name or (length > 1 and tokens[0].casefold() in _SMALL)):
@@ -319,7 +319,7 @@ class _Walk:
             is_known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             is_known = is_known or (marks is not None and (numbering[0] != "" or "." in numbering[1]))
-            # In a page that nothing divides, such as an RFC.
+            # In a page without other headings, such as an RFC, a line that stands alone may be one.
             is_plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
             if is_known or (not anchors and (is_heading(heading) or (is_plain and _stands_alone(heading, neighbors)))):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)

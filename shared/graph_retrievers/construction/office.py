@@ -104,7 +104,7 @@ def _is_markup(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
         with archive.open(part) as file:
             return file.read(_BEGINNING).lstrip(_BEFORE_MARKUP)[:1] in (b"", b"<")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError):
-        # What cannot be unpacked here cannot be later.
+        # A part that cannot be unpacked here cannot be unpacked later either.
         return False
 
 
@@ -164,7 +164,7 @@ def _slides_markdown(raw: bytes) -> str:
 
 
 def _rows(raw: bytes) -> Iterator[Block]:
-    # Not by Markdown, for which columns with an empty cell have numbers such as "12.0".
+    # Sheets are not read by way of Markdown, where columns with an empty cell have numbers such as "12.0".
     from openpyxl import load_workbook
 
     book = load_workbook(BytesIO(raw), read_only=True, data_only=True)
@@ -173,7 +173,7 @@ def _rows(raw: bytes) -> Iterator[Block]:
         sheet.reset_dimensions()
         header, first, count = "", True, 0
         for row in sheet.iter_rows(values_only=True):
-            # What stands in front of the first cell of a row, and of the first row, is counted too.
+            # Empty cells in front of the first one of a row, and empty rows in front of the first one, count too.
             count += max(len(row), 1)
             if count > _CELLS:
                 raise UnreadableError(f"a sheet has more than {_CELLS:,} cells")

@@ -61,7 +61,7 @@ class PageNames:
             path = path_key(unquote(urlsplit(url).path))
             for count in range(1, min(len(path), _DEEP) + 1):
                 self._ends[path[-count:]].append((path, address))
-        # By the end of a path: the best page in each folder, made where several pages have the end.
+        # For the end of a path that several pages have: the best page for links in each folder.
         self._best: dict[_Path, dict[_Path, str]] = {}
 
     def is_shared(self, name: str) -> bool:

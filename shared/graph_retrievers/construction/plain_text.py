@@ -24,7 +24,7 @@ _PRINTED = re.compile(r"[\s.]*\d*\Z")
 # Behind a sentence, a line that begins with a number.
 _ITEM = re.compile(r"(?<=[.:;!?])[ \t]*\n(?=\S{0,10} ?\d)")
 _DEEPEST = 6
-# By how much a number may be more than the one before: larger ones are those of years and pages.
+# The most by which a number may exceed the one before: larger ones are those of years and pages.
 _SKIPPED = 5
 # Letters of words that are small in a title: "Term and Termination".
 _SMALL = 3

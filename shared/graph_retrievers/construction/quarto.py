@@ -16,7 +16,7 @@ _REFERENCE = re.compile(rf"(?<![\w@/.])(?:\[-?@({_LABEL})\]|@({_LABEL})|@ref\(([
 # Behind a picture, a formula or the caption of a table.
 _ATTRIBUTES = re.compile(rf"[ \t]*\{{#({_LABEL})[^{{}}\n]*\}}", re.IGNORECASE)
 _CLASSES = re.compile(r"[ \t]*\{[.-][^{}#\n]*\}\Z")
-# Where a division begins or ends: "::: {#thm-limit}", "::: note", ":::".
+# The line with which a division begins or ends: "::: {#thm-limit}", "::: note", ":::".
 _DIVISION = re.compile(r":{3,}[ \t]*(?:\{(?:[^{}#]*#([\w:.-]+))?[^{}]*\}|[\w-]*)[ \t]*:*")
 # "#| fig-cap: Cards" in a piece of code, and in R Markdown "{r cards, fig.cap='Cards'}" above it.
 _OPTION = re.compile(r"[ \t]*(?:#|//|%%)\|[ \t]*([\w.-]+)[ \t]*:[ \t]*(.*)")

@@ -18,7 +18,7 @@ from graph_retrievers.construction.plain_text import read_text
 if TYPE_CHECKING:
     from graph_retrievers.construction.rst_parser import Settings
 
-# What docutils uses for backslashes, and what stands for names until all files are read.
+# Characters that docutils uses for backslashes, and that stand for names until all files are read.
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _PEP_HEADER = re.compile(r"\A\s*PEP: *\d+\n(?:[!-9;-~]+:.*\n|[ \t]+\S.*\n)+")
 _HEADER_FIELD = re.compile(r"^([!-9;-~]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
@@ -32,11 +32,11 @@ _TEXT_ROLES = frozenset(
 )
 _RAISED = frozenset(["superscript", "sup"])
 _FUNCTION_ROLES = frozenset(["func", "meth"])
-# Characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
+# Most characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
 _SUBSTITUTED = 1_000_000
-# Bytes of a conf.py that is read.
+# Most bytes of a conf.py that is read.
 _LONGEST_CONFIG = 1_000_000
-# Where "|release|" and the like stand in the text, which conf.py defines when it runs.
+# The names in "|release|" and the like, which conf.py defines when it runs.
 _OF_SPHINX = frozenset(["version", "release", "today"])
 
 
@@ -148,13 +148,13 @@ class _Reader:
         self.references: list[Reference] = []
         self.targets: list[Target] = []
         self.fields: dict[str, str] = {}
-        # What belongs to the next block: its anchors, the labels among them, links, and the mark of a list's item.
+        # These belong to the next block: its anchors, the labels among them, links, and the mark of a list's item.
         self._anchors: list[str] = []
         self._labels: list[str] = []
         self._links: list[str] = []
         self._mark = ""
         self._level = 0
-        # Of the names in a page: where each leads.
+        # The address to which each name in the page leads.
         self._links_by_name: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._anonymous: Iterator[str] = iter(())
@@ -461,7 +461,7 @@ class _Reader:
                 self.contents.append(self._reference(Reference("glob" if node["glob"] else "doc", entry)))
 
     def _read_system_message(self, node: Any) -> None:
-        # What could not be read is a text.
+        # The source of an element that could not be read is kept as text.
         for child in node.children:
             if isinstance(child, self._nodes.literal_block):
                 self.add(child.astext())

@@ -176,7 +176,7 @@ class _Inliner(states.Inliner):
         return elements, messages
 
     def problematic(self, text: str, rawsource: str, message: Any) -> Any:
-        # Without a number by which the message leads to it; hundreds of thousands of them take long.
+        # The element has no number by which the message refers to it, since hundreds of thousands of numbers take long.
         return nodes.problematic(rawsource, text)
 
     def interpreted(self, rawsource: str, text: str, role: str, lineno: int) -> Any:
@@ -234,7 +234,7 @@ class _Loose(_State):
             return handler(directive)
         return self.described(directive, domain, name)
 
-    # What a directive holds
+    # The content of a directive
 
     def nested(self, directive: Directive, sections: bool = False) -> list[Any]:
         parent = nodes.container()
@@ -260,7 +260,7 @@ class _Loose(_State):
         return [box]
 
     def code(self, directive: Directive) -> list[Any]:
-        # Those that code-block and the like have is a language; of others it is the first line.
+        # The argument of code-block and the like is a language; that of these directives is the first line.
         first = directive.arguments if directive.name in ("math", "productionlist", "prompt") else []
         text = "\n".join([*first, *([""] if first and directive.content else []), *directive.content])
         box = BoxNode(title="", label=directive.options.get("name", ""), leads=False)

@@ -28,7 +28,7 @@ _QUERY = re.compile(
 _EMBED = re.compile(r"\{\{embed[ \t]+(\[\[[^\[\]\n]*\]\]|\(\([^()\n]*\)\))[ \t]*\}\}", re.IGNORECASE)
 # A page of a PDF; Obsidian adds what is selected there, "page=3&selection=0,1,2,3".
 _PRINTED = re.compile(r"page=\d+")
-# Where the part of a note begins, in Dendron with the lines to skip and where it ends.
+# What may follow the beginning of a part in Dendron: the number of lines to skip, and the end of the part.
 _RANGE = re.compile(r"(?:,\d+)?(?::#.*)?$")
 
 
