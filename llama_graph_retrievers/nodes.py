@@ -73,7 +73,7 @@ def with_provenance(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node for which :func:`provenance` returns `values`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     fields = {name: copied(getattr(node, name)) for name in names}
-    # Not metadata: LlamaIndex distinguishes nodes by a hash of these, and one node found in two ways would count as two.
+    # The values are no metadata, by a hash of which LlamaIndex distinguishes nodes: one found in two ways would count twice.
     return node.model_copy(update={**fields, "provenance": dict(values)})
 
 
@@ -96,18 +96,20 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def scored_nodes(hits: Hits, by_id: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
+def scored_nodes(
+    hits: Hits, by_id: Mapping[str, BaseNode], absent_ids: Collection[str] = (), with_paths: bool = True
+) -> list[NodeWithScore]:
     """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node can carry them.
 
     `by_id` has the original nodes of some ids, of which copies are returned; other nodes are made from their hits. Nodes with an
-    id in `gone` are left out. With `say`, :func:`provenance` returns how each was found.
+    id in `absent_ids` are left out. With `with_paths`, :func:`provenance` returns how each was found.
     """
     if not hits:
         warn_of_nothing_found(hits.notes)
     nodes = []
-    for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
+    for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in absent_ids):
         node = by_id.get(hit.id) if hit.kind == "node" else None
-        values = plain_provenance(hit, hits.notes) if say else {}
+        values = plain_provenance(hit, hits.notes) if with_paths else {}
         nodes.append(NodeWithScore(node=with_provenance(node or node_of(hit), values), score=hit.score))
     return nodes
 

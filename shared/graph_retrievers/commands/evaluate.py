@@ -33,7 +33,7 @@ _QUERIES = (
 )
 # Strings, brackets and commas in a list of systems.
 _TOKENS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[(\[{)\]},]""")
-# What the name of a run file may have besides letters and digits; others are written as in a URL.
+# Characters that the name of a run file may have besides letters and digits; others are written as in a URL.
 _SAFE_CHARACTERS = "()[]=',"
 
 

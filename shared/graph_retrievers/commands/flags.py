@@ -18,13 +18,13 @@ _FLAGS = {
     "system": ("retriever", "--retriever"),
     "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
 }
-# What connections are made of in Python, and where the command that opens them takes it from.
+# Arguments of connections in Python, and where the command that opens them takes these from.
 _CONNECTIONS = {
     "auth=(user, password)": "NEO4J_USERNAME and NEO4J_PASSWORD",
     "QdrantClient(api_key=...)": "QDRANT_API_KEY",
     "GraphSchema(label=...)": "--name",
 }
-# Arguments that are told by their place.
+# Positional arguments, which have no flag.
 _PLACES = {"index", "question", "source", "out", "dataset", "name"}
 _KEYWORD = r"[a-z_]+=(?:True|'[^']*')?"
 _ADVICE = re.compile(

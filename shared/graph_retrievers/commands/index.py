@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _EDGES = ("links", "structure", "mentions", "numbers", "neighbors")
-# Of a folder; numbers give no edges where few units carry one.
+# The default for a folder; numbers give no edges where few units have one.
 _OF_FILES = "links,structure,mentions,numbers"
 # Texts that are embedded at a time, if not all at once.
 _TEXTS = 1000
@@ -113,7 +113,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
         index = GraphIndex.from_documents(nodes, **options)
         if args.edges is None and not index.graph.has_edges:
             warn_of_no_edges(index.graph)
-    # Of a large corpus, what is not needed any more takes much.
+    # For a large corpus, these take much memory, and are not needed any more.
     del nodes, files, options
     if in_blocks and cache is not None:
         cache_hits, width = _embedded(index.graph, cache)
