@@ -78,7 +78,7 @@ class CypherGraphStore:
         return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
         Each field that has dates costs one round trip, once.
         """

@@ -35,9 +35,9 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
 
 
 def check_dates(database: CypherDatabase, condition: Any, date_fields: set[str], scope: Predicate | None = None) -> None:
-    """Raise InvalidArgumentError if a filter compares a field with dates, of which no node of a scope has one there.
+    """Raise InvalidArgumentError if a filter compares a field with dates, and no node of a scope has a date in this field.
 
-    `date_fields` are the fields that were seen to have dates there, and new ones are added; each costs one round trip, once.
+    `date_fields` are the fields that are known to have dates, and new ones are added; each costs one round trip, once.
     """
     label, schema = database.schema.names()["label"], database.schema
     clause, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)

@@ -104,7 +104,7 @@ class PostgresCorpus:
 
 
 def corpus_name(name: Any) -> str:
-    """Return a name as it is stored; InvalidArgumentError if it is none."""
+    """Return the name of an index as it is stored; InvalidArgumentError if it cannot be one."""
     if not isinstance(name, str) or not name or len(name) > 500 or not sendable(name):
         raise InvalidArgumentError(f"The name of the index is {shown(name)}; expected a text of 1 to 500 characters.")
     return encoded(name)

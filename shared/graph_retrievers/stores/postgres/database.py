@@ -244,12 +244,12 @@ class PostgresDatabase:
     @contextmanager
     def _allowed(self) -> Iterator[None]:
         """Wait until one more connection may be used, as long as the caller waits."""
-        seconds = self._seconds
-        end = monotonic() + seconds
+        limit_seconds = self._seconds
+        end = monotonic() + limit_seconds
         while not self._free.acquire(timeout=min(_PAUSE, max(end - monotonic(), 0.0))):
             if monotonic() >= end:
                 raise DatabaseUnreachableError(
-                    f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
+                    f"All connections to {self.where} were in use for {limit_seconds:.3g} seconds; raise connections=, or ask less."
                 )
             if (limit := limit_over()) is not None:
                 raise limit.error(())
@@ -299,10 +299,13 @@ class PostgresDatabase:
         if self._closed:
             raise DatabaseError(f"The connection to {self.where} is closed; open another.")
         if self._process != os.getpid():
-            # Connections of the process from which this one was forked, which still uses them.
+            # The process from which this one was forked still uses its connections: they are kept, as deleting them would end them.
             self._process, self._idle, self._inherited = os.getpid(), [], self._idle
-        with suppress(IndexError):
+        try:
             connection = self._idle.pop()
+        except IndexError:
+            connection = None
+        if connection is not None:
             try:
                 return ask(connection)
             except self._psycopg.Error as error:
@@ -322,7 +325,7 @@ class PostgresDatabase:
         return self.timeout if remaining is None else min(remaining, self.timeout)
 
     def _cancel(self, connection: Any) -> None:
-        """Let the server end what a connection waits for; the connection is used no more, as the signal may come late."""
+        """Let the server end the statement of a connection, which is not used again, as the signal may come late."""
         with suppress(self._psycopg.Error):
             connection.cancel_safe(timeout=self.timeout)
         self._cancelled.add(connection)
@@ -500,8 +503,9 @@ def check_database(database: Any) -> None:
         raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
 
 
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, ceil(1000 * seconds)))
+def _milliseconds(duration: float) -> str:
+    """Return a duration in seconds as the value of a setting."""
+    return str(max(1, ceil(1000 * duration)))
 
 
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:

@@ -113,7 +113,7 @@ class PostgresGraph:
         return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
         A warning names a field that no node has, and a value that cannot match any value there, as in memory
         (:func:`~graph_retrievers.graph.filters.filter_mask`), unless nodes have more than 10,000 fields. What is new in a filter
@@ -220,32 +220,32 @@ class PostgresGraph:
         statements: dict[str, Statement] = {}
         scope = self._and("n")
 
-        def ask(part: str, columns: str, where: str, **values: Any) -> None:
+        def add(part: str, columns: str, where: str, **values: Any) -> None:
             statements[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
 
         if ids:
-            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sendable_texts(ids))
+            add("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sendable_texts(ids))
         if positions:
-            ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
+            add("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
         if titles:
             titles_by_key = {encoded(title): title for title in titles if sendable(title)}
             where = "left(n.title_key, 500) = ANY(%(begun)s) AND n.title_key = ANY(%(titles)s)"
             prefixes = [title[:500] for title in titles_by_key]
-            ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
+            add("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
         if names:
             where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
             keys = sendable_texts(names)
-            ask("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
+            add("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sendable_texts({*texts, *expand}))
+            add("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sendable_texts({*texts, *expand}))
         if expand:
-            near = {"expand": sendable_texts(expand), "limit": limit + 1}
-            ends = ""
+            parameters = {"expand": sendable_texts(expand), "limit": limit + 1}
+            joined = ""
             if self._scope is not None:
-                ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
-            statements["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
-            node = f"{_NODE}, NULL, NULL, n.node"
-            statements["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
+                joined = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
+            statements["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", joined), parameters)
+            ends = _ENDS.replace("@scope@", scope).replace("@node@", f"{_NODE}, NULL, NULL, n.node")
+            statements["ends"] = (ends.replace("@scope_of_end@", scope), parameters)
         rows = dict(zip(statements, self._read(*statements.values()), strict=True)) if statements else {}
         matches = [TitleMatch(titles_by_key[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
         # Rows with texts come last, so that they replace those without.

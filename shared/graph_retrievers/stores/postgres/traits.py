@@ -115,13 +115,11 @@ class _Corpus:
 
     def _names_identify(self, share: float) -> bool:
         analyser = BM25([], **{name: self._settings[name] for name in BM25.options})
-        words = analyser.tokenize([node_name(title, text, name) for _, name, title, text in self._sample])
-        terms = sorted({stored_term(word) for own_words in words for word in own_words})
+        word_lists = analyser.tokenize([node_name(title, text, name) for _, name, title, text in self._sample])
+        terms = sorted({stored_term(word) for words in word_lists for word in words})
         rows = self._rows("SELECT term, nodes FROM {terms} WHERE corpus = %(corpus)s AND term = ANY(%(terms)s)", terms=terms)
         counts = dict(rows)
-        return rare_names(
-            [[counts.get(stored_term(word), 0) for word in own_words] for own_words in words], self.size, lambda: share
-        )
+        return rare_names([[counts.get(stored_term(word), 0) for word in words] for words in word_lists], self.size, lambda: share)
 
     def _mention_share(self) -> float:
         positions, _, titles, texts = map(list, zip(*self._sample, strict=True)) if self._sample else ([], [], [], [])

@@ -22,7 +22,7 @@ __all__ = ["PostgresVectors", "create_vector_index"]
 
 # A scope of fewer nodes is searched exactly, as a search of the HNSW index would read more.
 _FEW = 10_000
-# Candidates that a search of an index holds, at least and at most.
+# The fewest and the most candidates of a search of an HNSW index.
 _LEAST_CANDIDATES, _MOST_CANDIDATES = 100, 1000
 _AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\

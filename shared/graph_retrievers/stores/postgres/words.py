@@ -130,15 +130,15 @@ class _Scored:
 
     def _add(self, nodes: np.ndarray, weights: np.ndarray, rest: float) -> None:
         """Add the weights of a term to the scores; `rest` is as for :meth:`_keep`."""
-        place = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
-        having = nodes[place] == self.nodes
-        self.scores[having] += weights[place[having]]
-        new = _SLACK * (weights + rest) >= self.least
-        new[place[having]] = False
-        if new.any():
-            merged = np.concatenate([self.nodes, nodes[new]])
+        places = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
+        mask = nodes[places] == self.nodes
+        self.scores[mask] += weights[places[mask]]
+        is_new = _SLACK * (weights + rest) >= self.least
+        is_new[places[mask]] = False
+        if is_new.any():
+            merged = np.concatenate([self.nodes, nodes[is_new]])
             order = np.argsort(merged, kind="stable")
-            self.nodes, self.scores = merged[order], np.concatenate([self.scores, weights[new]])[order]
+            self.nodes, self.scores = merged[order], np.concatenate([self.scores, weights[is_new]])[order]
         if len(self.scores) >= self.k:
             self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
@@ -229,20 +229,18 @@ class PostgresWords:
         search of a scope one more.
         """
         terms = self._terms(texts)
-        places, searches = _places(terms), [_Scored(list(item.values()), k) for item in terms]
+        places, searches = _places(terms), [_Scored(list(counts.values()), k) for counts in terms]
         self._read(searches, _RARE, places, k=k, few=_FEW)
-        while any(next_places := [item.next_terms() for item in searches]):
+        while any(next_places := [search.next_terms() for search in searches]):
             self._read(searches, "true", [place for place in places if place[1] in next_places[place[0]]])
         rest = [place for place in places if place[1] in searches[place[0]].common]
-        queries = [item.nodes if item.common else item.nodes[:0] for item in searches]
-        nodes, owners = (
-            np.concatenate([np.zeros(0, np.int64), *queries]),
-            np.repeat(np.arange(len(queries)), list(map(len, queries))),
-        )
+        node_lists = [search.nodes if search.common else search.nodes[:0] for search in searches]
+        nodes = np.concatenate([np.zeros(0, np.int64), *node_lists])
+        owners = np.repeat(np.arange(len(node_lists)), list(map(len, node_lists)))
         looked_up = self._looked_up(_OF_NODES, rest, owners.tolist(), nodes.tolist())
         for query, weights in groupby(looked_up, key=attrgetter("query")):
-            searches[query].add(item._replace(nodes=nodes[item.nodes]) for item in weights)
-        best = [item.best() for item in searches]
+            searches[query].add(part._replace(nodes=nodes[part.nodes]) for part in weights)
+        best = [search.best() for search in searches]
         parameters = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
             "rows": [node for nodes, _ in best for node in nodes],
@@ -260,7 +258,7 @@ class PostgresWords:
         rows = self._query(_POSTINGS.replace("@read@", condition), requests, **parameters)
         for query, terms in groupby(rows, key=itemgetter(0)):
             weights = []
-            for _, place, having, idf, is_read, postings in terms:
+            for _, place, count, idf, is_read, postings in terms:
                 if is_read:
                     table = _numbers(postings, 3)
                     # Most are in the order in which nodes were written, which is that of their numbers.
@@ -268,7 +266,7 @@ class PostgresWords:
                         table = table[np.argsort(table[:, 0])]
                     weights.append(_Weights(query, place, table[:, 0].astype(np.int64), self._weighed(idf, table)))
                 else:
-                    scored[query].common[place] = having, scored[query].times[place] * idf
+                    scored[query].common[place] = count, scored[query].times[place] * idf
             scored[query].add(weights)
 
     def _looked_up(self, text: str, requests: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:

@@ -1,4 +1,4 @@
-"""An index, or a graph of which an index is made, written into PostgreSQL, and brought up to date there."""
+"""Write an index, or a graph with words and vectors that are made of it, into PostgreSQL, and bring it up to date there."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class CheckingGraphStore(GraphStore, Protocol):
     """A graph store that also knows the fields of its nodes: a filter on what they do not have is refused, or a warning logged."""
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
         A store may log a warning, once, of a field that no node has, and of a value that cannot match any value of a field.
         """

@@ -72,11 +72,12 @@ class RemoteRetriever(Retriever):
 
     Notes
     -----
-    FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes per
-    round, FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 plus one for each step of the longest path, for
-    any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
-    it goes four times as deep each time. A note on every result has the numbers. PPR takes 3 and one for each hop of its walk,
-    which ends at the limits of the index with a note of its bound, where others raise an error.
+    Systems run whose requests the backend answers, such as WalkFusion, FastInsight, GAR, MoR, LeSeGR, PPR, spreading activation,
+    and compositions of their operators. With a budget of B nodes and b nodes per round, FastInsight and GAR take B / b + 1 round
+    trips to the graph, and MoR 2 plus one for each step of the longest path, for any number of queries in a batch. A search that
+    must go deeper, because of a filter or because it ends in a tie, takes more: it goes four times as deep each time. A note on
+    every result has the numbers. PPR takes 3 and one for each hop of its walk, which ends at the limits of the index with a note of
+    its bound, where others raise an error.
 
     A filter is a mapping, and is evaluated here on fetched nodes; the first on a field may take one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
@@ -263,9 +264,9 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
     passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
     places = {row: place for place, row in enumerate(rows.tolist())}
-    near = {(query, places[row]): value for (query, row), value in similarities.items()}
+    by_place = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
-    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: near), Trace(trace), notes)
+    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: by_place), Trace(trace), notes)
 
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
