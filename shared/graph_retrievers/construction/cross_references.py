@@ -14,7 +14,7 @@ from urllib.parse import quote
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.graph.file_endings import HTML, MARKDOWN, NOTEBOOK, RST, TEXT
 
-# Around the number of a reference, where it stands in texts and links. Readers take such characters out of what they read.
+# The character around the number of a reference in texts and links. Readers remove it from what they read.
 _MARK = "\x01"
 _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 _PYTHON_ROLES = frozenset("func meth class exc data const attr obj mod deco type".split())
@@ -84,7 +84,7 @@ def _filled(page: Page, targets: Sequence[tuple[list[str], str]]) -> Page:
         return page
 
     def text(content: str) -> str:
-        return _MARKED.sub(lambda held: targets[int(held[1])][1], content) if _MARK in content else content
+        return _MARKED.sub(lambda match: targets[int(match[1])][1], content) if _MARK in content else content
 
     def links(addresses: Iterable[str]) -> tuple[str, ...]:
         lists = (targets[int(match[1])][0] if (match := _MARKED.fullmatch(link)) else [link] for link in addresses)
@@ -133,7 +133,7 @@ class _Names:
         name = reference.name.strip()
         base = self._folders.get(page, "") if name.startswith("/") else posixpath.dirname(page)
         path = posixpath.normpath(posixpath.join(base, name.lstrip("/")))
-        if reference.role == "glob" and any(mark in name for mark in "*?["):
+        if reference.role == "glob" and any(sign in name for sign in "*?["):
             names = (
                 candidate
                 for candidate in self._pages

@@ -156,8 +156,8 @@ def edge_items(edges: Any) -> list[Any]:
         return []
     if isinstance(edges, list):
         return edges
-    single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
-    if single or is_networkx(edges) or callable(edges):
+    is_single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
+    if is_single or is_networkx(edges) or callable(edges):
         return [edges]
     return as_list("edges", edges, _KINDS)
 

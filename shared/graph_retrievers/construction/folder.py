@@ -190,8 +190,8 @@ def read_folder(
         for node in notes.nodes(node.id for node in nodes)
     ]
     if not nodes:
-        bad = f"; {len(omissions)} of them cannot be read: {omissions.items[0]}" if omissions else ""
-        raise DatasetError(f"{root} has no text in its {len(files)} files{bad}.")
+        reason = f"; {len(omissions)} of them cannot be read: {omissions.items[0]}" if omissions else ""
+        raise DatasetError(f"{root} has no text in its {len(files)} files{reason}.")
     if note_nodes:
         message = (
             "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."

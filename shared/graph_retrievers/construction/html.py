@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urljoin
 
 from graph_retrievers.construction.encodings import web_encoding
-from graph_retrievers.construction.pages import Block, Page, is_power, without_number
+from graph_retrievers.construction.pages import Block, Page, is_power, once, squeezed, without_number
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
@@ -22,7 +21,7 @@ _BLOCKS = frozenset(
 )
 _SILENT = frozenset(["script", "style", "template", "svg", "select", "textarea", "annotation"])
 _OFTEN_NAVIGATION = frozenset(["nav", "footer", "button"])
-# A button is a word of the text that it stands in, a footer in a quotation names the author.
+# In these elements, a button is a word of their text; in a quotation, a footer names the author.
 _RUNNING = frozenset(["p", "li", "dd", "td", "th"])
 _NEAR = 8
 _QUOTES = frozenset(["blockquote", "figure"])
@@ -49,7 +48,7 @@ _CONTENTS = frozenset(["toc", "toctree-wrapper", "table-of-contents"])
 # Most characters of a table of contents outside of links and lists, such as those of "Table of contents".
 _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
-# A page that goes on to another within seconds; one that reloads itself every few minutes is read.
+# The redirect of a page that leads to another within seconds; a page that reloads itself every few minutes is read.
 _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
 _URL = re.compile(r"\s*https?://", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
@@ -92,9 +91,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         blocks = [replace(block, links=tuple(_absolute_link(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_absolute_link(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
-    title = without_number(_squeezed(reader.title)) or heading
+    title = without_number(squeezed(reader.title)) or heading
     base = reader.base.strip() if _URL.match(reader.base) else ""
-    return Page(title, blocks, _once(contents), reader.canonical or reader.shared, base)
+    return Page(title, blocks, once(contents), reader.canonical or reader.shared, base)
 
 
 def html_charset(raw: bytes) -> str:
@@ -135,7 +134,7 @@ class _PageBlock:
         """Return the block with what is behind it."""
         if not self.anchors and not self.links:
             return self.block
-        anchors, links = _once([*self.block.anchors, *self.anchors]), _once([*self.block.links, *self.links])
+        anchors, links = once([*self.block.anchors, *self.anchors]), once([*self.block.links, *self.links])
         return replace(self.block, anchors=anchors, links=links)
 
 
@@ -256,7 +255,7 @@ class _Reader:
             self._parts.insert(begin, "^")
 
     def _end_row(self) -> None:
-        """Take a row of names of columns, above all others, as the header of these."""
+        """Make a row with the names of columns, if it is above all other rows, their header."""
         count = len(self.blocks) - self._row_start
         self._below = self._below or (count > 0 and not self._names)
         if count == 1 and self._headers and not self._below:
@@ -271,8 +270,8 @@ class _Reader:
         if len(self.blocks) > blocks and text_length > max(list_length, _LABEL):
             del self.contents[contents:]
             first = self.blocks[blocks].block
-            block = replace(first, anchors=_once([*anchors, *first.anchors]))
-            self.blocks[blocks].block = replace(block, links=_once([*links, *first.links]))
+            block = replace(first, anchors=once([*anchors, *first.anchors]))
+            self.blocks[blocks].block = replace(block, links=once([*links, *first.links]))
         else:
             del self.blocks[blocks:]
             self.anchors, self.links = anchors, links
@@ -348,12 +347,12 @@ class _Reader:
         while self._parts and (self._parts[-1] is _BAR or not self._parts[-1].strip()):
             self._parts.pop()
         text = "".join(self._parts)
-        text = text.strip("\n").rstrip() if self._on["pre"] else _squeezed(text)
+        text = text.strip("\n").rstrip() if self._on["pre"] else squeezed(text)
         leads, header = self._leads or (paragraph and self._bold and not self._headers), "".join(self._headers[-1:])
         self._parts, self._row, self._bold = [], False, True
         if text:
             text = without_number(text) if self._level else text
-            block = Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header)
+            block = Block(text, self._level, once(self.anchors), once(self.links), leads, None, header)
             self.blocks.append(_PageBlock(block, self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
 
@@ -368,12 +367,3 @@ def _absolute_link(base: str, link: str) -> str:
         return urljoin(base, link)
     except ValueError:
         return link
-
-
-def _once(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(items))
-
-
-def _squeezed(text: str) -> str:
-    """Return a text with white space as a browser shows it; soft hyphens and zero-width spaces are left out."""
-    return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())

@@ -129,7 +129,7 @@ def _weight(value: Any) -> float | None:
 
 
 def _texts(mappings: Iterable[Mapping[str, Any]], names: Iterable[str], owner: str, omissions: Omissions) -> Iterator[str]:
-    """Yield the texts in some properties; a list or mapping is none, and is left out."""
+    """Yield the texts in some properties; a list or mapping is not a text, and is left out."""
     for properties in mappings:
         for name in names:
             if not (value := properties.get(name)):
@@ -379,7 +379,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, list[str] | None]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, list[Any] | None]]:
-    """Yield the numbers of lines and their triples, None for a line that is none."""
+    """Yield the numbers of lines and their triples, None for a line that is not a triple."""
     for line, text in text_lines(path):
         if not text.strip():
             continue

@@ -123,7 +123,7 @@ class Links(EdgeSpec):
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {field_names}."
             )
         pages = corpus.pages(addresses).rows
-        contents = self._contents_of(corpus.nodes, addresses, pages)
+        contents = self._contents_of(corpus.nodes, pages)
         page_addresses = [address for address in pages if not address.startswith(_NOWHERE)]
         book = AddressBook(page_addresses, [self.site], names=contents.names)
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
@@ -190,8 +190,8 @@ class Links(EdgeSpec):
         note = f"{_note('; links to pages that are not there', misses)}{_note('; links to anchors that are not there', unknown)}"
         return SpecEdges(edges, absent, note, advice_on(dead_links, alive, page_addresses, corpus.nodes))
 
-    def _contents_of(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Contents:
-        """Return what each node links to, and by what links may name it."""
+    def _contents_of(self, nodes: Sequence[Node], pages: Mapping[str, list[int]]) -> _Contents:
+        """Return the links of each node, and the names by which links find it; `pages` are its rows by the address of a page."""
         kind = _kind(nodes, pages) if self.field is None else ""
         contents = _Contents([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
         fields: dict[str, Mapping[str, Any]] = {}
@@ -310,7 +310,7 @@ def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
 
 
 def _uncount(slug_counts: Counter[str], before: str, text: str) -> None:
-    """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
+    """Subtract the headings that a chunk repeats from the end of the one before from the headings counted so far."""
     if overlap := _shared(before, text):
         repeats: Counter[str] = Counter()
         read_markdown(overlap, seen=repeats)

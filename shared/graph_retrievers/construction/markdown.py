@@ -228,12 +228,12 @@ class _Piece:
     linked: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, inline: Any) -> str:
-        """Return what a person reads of the parts of a line or paragraph, and note its anchors, links and fields."""
+        """Return what a person reads of a line or paragraph, and add its anchors, links and fields."""
         self.note(inline.content)
         return self.read_parts(inline.children or ())
 
     def note(self, source: str) -> None:
-        """Note the fields in the source of a paragraph, and the links that they hold."""
+        """Add the fields in the source of a paragraph, and the links in them."""
         for name, value in inline_fields(source):
             self.fields.append((name, value))
             if is_relation(name):

@@ -402,9 +402,9 @@ def _links_by_line(leaf: _Leaf) -> dict[int, list[str]]:
     links_by_line: defaultdict[int, list[str]] = defaultdict(list)
     for height, link in leaf.links:
         index = bisect_left(heights, height)
-        near = min(range(max(0, index - 1), min(len(order), index + 1)), key=lambda at: abs(heights[at] - height), default=None)
+        nearest = min(range(max(0, index - 1), min(len(order), index + 1)), key=lambda at: abs(heights[at] - height), default=None)
         # A box begins above the line of its letters.
-        links_by_line[0 if near is None else order[near]].append(link)
+        links_by_line[0 if nearest is None else order[nearest]].append(link)
     return dict(links_by_line)
 
 

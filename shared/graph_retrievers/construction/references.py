@@ -218,7 +218,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     results: list[Reference] = []
     chains = _chains(text, _mentions(text))
     before: Reference | None = None
-    # The last one that names a document, for "that Regulation".
+    # The last reference that names a document, for "that Regulation".
     naming: Reference | None = None
     for place, chain in enumerate(chains):
         _name(chain, text, name_at, before, naming)
@@ -226,7 +226,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
             if chains[place - 1].leads and not chain.scope and chain.levels[0].kind in HEADED:
                 chain.scope, chain.document, chain.leads = chains[place - 1].scope, chains[place - 1].document, True
             _inherit(chain, chains[place - 1])
-        # Expanded for what "of that Article" means behind it, and again when names behind lists are known.
+        # It is expanded for the meaning of "of that Article" behind it, and again when names behind lists are known.
         before = next(iter(_expanded(chain)), before)
         naming = before if chain.scope in (OTHER, NAMED) else naming
     for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
@@ -486,8 +486,8 @@ def _paths(mention: _Mention) -> list[tuple[tuple[Step, ...], str]]:
             before = [number for _, number in paths[-1][0]]
             # "(b)" behind 6(1)(a) is 6(1)(b), and behind "point 1(a)" it is 1(b).
             if not item.number or (len(before) > 1 and _shape(numbers[0]) != _shape(before[0])):
-                matches = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(numbers[0]))
-                numbers = (*before[: next(matches, len(before))], *numbers)
+                places = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(numbers[0]))
+                numbers = (*before[: next(places, len(before))], *numbers)
         steps = tuple((mention.kind if place == 0 else "", number) for place, number in enumerate(numbers))
         if item.link == "to" and paths and len(paths[-1][0]) == len(steps):
             paths[-1] = paths[-1][0], steps[-1][1]

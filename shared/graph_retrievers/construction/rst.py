@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.construction.cross_references import Reference, Target, mark
-from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.pages import Block, Page, once, plain_lines, squeezed
 from graph_retrievers.construction.plain_text import read_text
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def sphinx_settings(folder: Path, root: Path) -> Settings:
     return Settings(*(constants.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
 
 
-# All files of a project ask for the same.
+# All files of a project have the same settings.
 @lru_cache(maxsize=4)
 def _constants(path: Path, changed: int) -> Mapping[str, str]:
-    """Return the texts that a Python file assigns to names, as it is written; `changed` is when it was."""
+    """Return the texts that a Python file assigns to names, by its source; it is read again if `changed` is another time."""
     constants: dict[str, str] = {}
     # Python warns of backslashes in the texts of others.
     with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
@@ -210,7 +210,7 @@ class _Reader:
             if self.blocks:
                 last = self.blocks[-1]
                 anchors, links = (*last.anchors, *self._anchors), (*last.links, *self._links)
-                self.blocks[-1] = Block(last.text, last.level, _once(anchors), _once(links), last.leads, None, last.header)
+                self.blocks[-1] = Block(last.text, last.level, once(anchors), once(links), last.leads, None, last.header)
             self._label("")
 
     def header(self, fields: Mapping[str, str]) -> list[Block]:
@@ -221,7 +221,7 @@ class _Reader:
             if name.lower() in _PEP_NUMBERS:
                 for number in re.findall(r"\d+", value):
                     links.append(self._reference(Reference("pep", number)))
-            blocks.append(Block(f"{name}: {value}", links=_once(links)))
+            blocks.append(Block(f"{name}: {value}", links=once(links)))
         return blocks
 
     # Blocks
@@ -232,7 +232,7 @@ class _Reader:
         if not text.strip():
             return
         text, self._mark = self._mark + text, ""
-        self.blocks.append(Block(text, level, _once(self._anchors), _once(self._links), leads, None, header))
+        self.blocks.append(Block(text, level, once(self._anchors), once(self._links), leads, None, header))
         self._label(title)
         self._anchors, self._links = [], []
 
@@ -270,12 +270,11 @@ class _Reader:
         self._level -= 1
 
     def _read_paragraph(self, node: Any) -> None:
-        from graph_retrievers.construction.html import _squeezed
 
         bold = bool(node.children) and all(
             isinstance(child, self._nodes.strong) or not child.astext().strip() for child in node.children
         )
-        self.add(_squeezed(self.inline(node)), leads=bold)
+        self.add(squeezed(self.inline(node)), leads=bold)
 
     def _read_target(self, node: Any) -> None:
         if "refuri" in node or "refname" in node:
@@ -317,16 +316,16 @@ class _Reader:
             self._mark = f"{' '.join(self.inline(child[0]).split())}: "
             self.body(child[1]) if len(child.children) > 1 else None
             if self._mark:
-                mark, self._mark = self._mark, ""
-                self.add(mark)
+                text, self._mark = self._mark, ""
+                self.add(text)
 
     def _read_option_list_item(self, node: Any) -> None:
         options = ", ".join(option.astext() for option in node[0].children)
         self._mark = f"{options}  "
         self.body(node[1])
         if self._mark:
-            mark, self._mark = self._mark, ""
-            self.add(mark)
+            text, self._mark = self._mark, ""
+            self.add(text)
 
     def _read_line_block(self, node: Any) -> None:
         self.add("\n".join(self._lines(node, "")))
@@ -411,8 +410,7 @@ class _Reader:
     def _read_reference(self, node: Any) -> None:
         self.add(self._text(node))
 
-    def _read_RoleNode(self, node: Any) -> None:
-        self.add(self._text(node))
+    _read_RoleNode = _read_reference
 
     def _read_BoxNode(self, node: Any) -> None:
         if label := node["label"]:
@@ -596,7 +594,3 @@ def _enumerator(number: int, kind: str) -> str:
             number %= value
         return roman.lower() if kind == "lowerroman" else roman
     return str(number)
-
-
-def _once(items: Sequence[str] | Iterator[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))

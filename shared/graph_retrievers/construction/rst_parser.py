@@ -193,12 +193,12 @@ class _Inliner(states.Inliner):
         return [node], []
 
 
-# What a part of each state has, which is one of the many classes of the parser.
+# The class with which `_Loose` is combined: one of the many classes of states of the parser.
 _State: Any = object
 
 
 class _Loose(_State):
-    """Reads every directive by itself; a part of all states."""
+    """Reads every directive by itself; a base class of all states."""
 
     nested_sm_cache: list[Any] = []
 
@@ -321,7 +321,7 @@ class _Loose(_State):
     def read_admonition(self, directive: Directive) -> list[Any]:
         return self.box(directive, directive.argument)
 
-    read_topic = read_sidebar = read_rubric = read_centered = read_dropdown = read_admonition
+    read_topic = read_sidebar = read_rubric = read_centered = read_dropdown = read_table = read_admonition
 
     def read_toctree(self, directive: Directive) -> list[Any]:
         entries = []
@@ -403,9 +403,6 @@ class _Loose(_State):
     def read_unicode(self, directive: Directive) -> list[Any]:
         codes = directive.argument.partition(".. ")[0].split()
         return [nodes.Text("".join(map(_character, codes)))]
-
-    def read_table(self, directive: Directive) -> list[Any]:
-        return self.box(directive, directive.argument)
 
     def read_list_table(self, directive: Directive) -> list[Any]:
         rows = [

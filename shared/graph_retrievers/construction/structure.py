@@ -57,8 +57,8 @@ class DocumentStructure(EdgeSpec):
     --------
     >>> from graph_retrievers.construction import build_edges
     >>> from graph_retrievers.graph import Node
-    >>> headings = [{"Header 1": "Looms"}, {"Header 1": "Looms", "Header 2": "Cards"}]
-    >>> nodes = [Node(str(n), "", metadata={"source": "a.md", "chunk": n} | held) for n, held in enumerate(headings)]
+    >>> parts = [{"Header 1": "Looms"}, {"Header 1": "Looms", "Header 2": "Cards"}]
+    >>> nodes = [Node(str(n), "", metadata={"source": "a.md", "chunk": n} | headings) for n, headings in enumerate(parts)]
     >>> build_edges(nodes, DocumentStructure())
     [('0', '1', 'contains'), ('0', '1', 'next')]
     """

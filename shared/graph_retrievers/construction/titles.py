@@ -18,7 +18,7 @@ _OPENING = "\"'“‘«¿¡("
 _CLOSING = (*".,;:…", "。", "，", "；", "：")
 # Files that are the first page of their folder.
 _FIRST_PAGES = frozenset(["index", "_index", "readme"])
-# Hyphens of a date or a version join its numbers.
+# Hyphens between numbers are kept, as in a date or a version.
 _JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
 
 

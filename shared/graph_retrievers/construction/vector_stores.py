@@ -117,7 +117,7 @@ def equal_lengths(vectors: Tensor) -> bool:
 
 
 def faiss_metric(index: Any) -> str:
-    """Return the metric of a faiss index; an ``IndexLSH`` compares signs of its vectors, whatever it states."""
+    """Return the metric of a faiss index; an ``IndexLSH`` compares signs of its vectors, even if it states another metric."""
     if type(index).__name__ == "IndexLSH":
         return "Hamming distance"
     return _FAISS.get(int(index.metric_type), f"faiss' metric {int(index.metric_type)}")
