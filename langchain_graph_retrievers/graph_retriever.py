@@ -37,7 +37,7 @@ else:
 
 __all__ = ["GraphRetriever"]
 
-# Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and `k` goes with each call.
+# Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and each call is given `k`.
 _OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name")
 # The fields that the engine retriever is made of.
 _PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)

@@ -56,8 +56,8 @@ class NodeLookup:
         """Return the node with an id, or None."""
         if self._store is None:
             return self._nodes.get(node)
-        gone = self._vectors is not None and node not in self._vectors.data.embedding_dict
-        return None if gone else self._store.get_document(node, raise_error=False)
+        is_deleted = self._vectors is not None and node not in self._vectors.data.embedding_dict
+        return None if is_deleted else self._store.get_document(node, raise_error=False)
 
 
 def annotated(node: BaseNode, fields: Mapping[str, Any]) -> BaseNode:
@@ -175,7 +175,7 @@ def _hit(scored: NodeWithScore) -> Hit:
     at_end = path.titles and path.nodes[-1] == node.node_id
     title, type_ = path.titles[-1] if at_end else node_title(metadata), metadata.get("node_type", metadata.get("type"))
     hit = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(values.get("operator", "")), path)
-    near = plain_context(values.get("context"))
+    context = plain_context(values.get("context"))
     # The first words of the text replace a title on paths only.
     title = "" if title == label(node.node_id, "", hit.text) else title
-    return replace(hit, title=title, type=str(type_ or ""), kind=str(values.get("kind", "node")), context=near)
+    return replace(hit, title=title, type=str(type_ or ""), kind=str(values.get("kind", "node")), context=context)

@@ -156,16 +156,17 @@ def _check_filters(
         _expect(not outside, f"{query!r} finds {sorted(outside)}, which the filter does not let through")
 
 
-def _check_same(ours: Hits, theirs: Hits, what: str) -> None:
-    """Compare hits in all that must not depend on company, and scores up to rounding."""
-    ids, other_ids = ([hit.id for hit in hits] for hits in (ours, theirs))
+def _check_same(hits: Hits, other_hits: Hits, what: str) -> None:
+    """Compare hits in all that must not depend on the other queries of a call, and scores up to rounding."""
+    ids, other_ids = [hit.id for hit in hits], [hit.id for hit in other_hits]
     _expect(ids == other_ids, f"{what}: {ids} and {other_ids}")
-    for mine, other in zip(ours, theirs, strict=True):
-        values, expected = ((hit.operator, hit.kind, str(hit.path), hit.text, dict(hit.ranks)) for hit in (mine, other))
-        _expect(values == expected, f"{what}: {values} and {expected} of {mine.id!r}")
-        close = abs(mine.score - other.score) <= _ROUNDING * max(1.0, abs(other.score))
-        _expect(close, f"{what}: the scores {mine.score!r} and {other.score!r} of {mine.id!r}")
-    _expect(tuple(ours.notes) == tuple(theirs.notes), f"{what}: the notes {ours.notes} and {theirs.notes}")
+    for pair in zip(hits, other_hits, strict=True):
+        values, other_values = ((hit.operator, hit.kind, str(hit.path), hit.text, dict(hit.ranks)) for hit in pair)
+        hit, other = pair
+        _expect(values == other_values, f"{what}: {values} and {other_values} of {hit.id!r}")
+        is_close = abs(hit.score - other.score) <= _ROUNDING * max(1.0, abs(other.score))
+        _expect(is_close, f"{what}: the scores {hit.score!r} and {other.score!r} of {hit.id!r}")
+    _expect(tuple(hits.notes) == tuple(other_hits.notes), f"{what}: the notes {hits.notes} and {other_hits.notes}")
 
 
 def _expect(holds: bool, message: str) -> None:

@@ -231,12 +231,12 @@ def _check_address(flag: str, url: str, variable: str, secret: str | None, insec
 
 def _check_folder(where: str) -> None:
     """Raise InvalidArgumentError if a folder for the local mode looks like an address, or contains other files."""
-    folder = Path(where)
-    if re.fullmatch(r"[^/\\]+:\d+/?", where) and not folder.exists():
+    path = Path(where)
+    if re.fullmatch(r"[^/\\]+:\d+/?", where) and not path.exists():
         raise InvalidArgumentError(f"--vectors {where!r} would be a folder; write an address as http://{where}, or https://.")
-    if folder.exists() and not folder.is_dir():
+    if path.exists() and not path.is_dir():
         raise InvalidArgumentError(f"--vectors {where!r} is a file; expected http://HOST:6333, https://..., or a folder.")
-    if folder.exists() and (names := sorted({entry.name for entry in folder.iterdir()} - _LOCAL)):
+    if path.exists() and (names := sorted({entry.name for entry in path.iterdir()} - _LOCAL)):
         raise InvalidArgumentError(
             f"--vectors {where!r} holds {names[0]!r}, which Qdrant did not make; give a folder that is new, empty or Qdrant's own."
         )

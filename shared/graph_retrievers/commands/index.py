@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.engines import add_engines, check_folder, folder, opened_engines, to_postgres
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import absolute, add_options
+from graph_retrievers.commands.models import absolute, add_options, split_names
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
     """Return the sources of edges with these names; `files` are the nodes of a folder, and `site` is where it is published."""
     from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, NumberedReferences, TitleMentions
 
-    kinds = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    kinds = split_names(names)
     for name in kinds:
         if name not in (*_EDGES, "none"):
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")

@@ -54,6 +54,15 @@ def add_options(add: Callable[..., Any], *names: str, **texts: str) -> None:
         add(name, **_OPTIONS[name] | options)
 
 
+def split_names(text: str) -> list[str]:
+    """Return the names between commas, each once.
+
+    >>> split_names("links, structure,links")
+    ['links', 'structure']
+    """
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
 def absolute(name: str) -> str:
     """Return the absolute path of a model folder, valid in any working directory; a name unchanged."""
     return str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -34,7 +34,7 @@ _FEW_NODES = 300
 # How many of the best nodes of a call are listed.
 _MOST_LISTED = 200
 _NAME, _SNIPPET = 200, 320
-# Characters of a text on a page that stands for itself.
+# Most characters of a text on a page that loads nothing.
 _TEXT = 20_000
 
 # What a request asks for, in words; others are shown by their names.
