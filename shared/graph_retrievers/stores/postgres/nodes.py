@@ -98,11 +98,11 @@ class NodeBlock:
 
 def check_ids(graph: CorpusGraph) -> None:
     """Raise InvalidArgumentError if an id is too long for an index of a table."""
-    if name := next((node for node in graph.ids if len(encoded(node).encode()) > _LONGEST), None):
-        raise InvalidArgumentError(
-            f"The id {shown(name)} has {len(name.encode()):,} bytes; the index of a database takes at most {_LONGEST:,}: shorten "
-            "it."
-        )
+    for name in graph.ids:
+        if (size := len(encoded(name).encode())) > _LONGEST:
+            raise InvalidArgumentError(
+                f"The id {shown(name)} has {size:,} bytes; the index of a database takes at most {_LONGEST:,}: shorten it."
+            )
 
 
 def copy_nodes(
