@@ -65,7 +65,7 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
 
 def printable(text: str) -> str:
     """Return a text for a terminal: control characters except tabs and line feeds are written as escapes."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _option(name: str) -> str:

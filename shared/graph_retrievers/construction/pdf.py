@@ -336,8 +336,8 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
     goals: defaultdict[int, set[str]] = defaultdict(set)
     for leaf in leaves:
         for _, link in leaf.links:
-            if found := re.match(r"#page=(\d+)", link):
-                goals[int(found[1]) - 1].add(link[1:])
+            if match := re.match(r"#page=(\d+)", link):
+                goals[int(match[1]) - 1].add(link[1:])
     slugs: Counter[str] = Counter()
     # The anchors and links of a page without text go to the next one.
     anchors: list[str] = []
@@ -360,8 +360,8 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
                 anchors.append(name if slugs[name] == 1 else f"{name}-{slugs[name] - 1}")
             yield Block(text, level, tuple(dict.fromkeys(anchors)), tuple(dict.fromkeys(links)), level > 0, page=number + 1)
             anchors, links = [], []
-        anchors += [anchor for found in at.values() for anchor in found]
-        links += [link for found in leading.values() for link in found]
+        anchors += [anchor for line_anchors in at.values() for anchor in line_anchors]
+        links += [link for line_links in leading.values() for link in line_links]
 
 
 def _begins(leaf: _Leaf, headings: Sequence[_Heading]) -> dict[int, list[tuple[_Heading, int]]]:

@@ -137,7 +137,7 @@ def _heading(part: str, cited: Collection[str] = ()) -> _Heading | None:
     name = line[end:].strip()
     if (not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower())) or _DOTS.search(name):
         return None
-    # An item of a list may go on set in, and a list of contents has dots before the numbers of pages.
+    # An item of a list may continue in indented lines, and a list of contents has dots before the numbers of pages.
     below = "\n".join(map(str.lstrip, rest.split("\n")))
     if (title_lines(f"{name}\n{below}" if below else name, alone=False) if name else kind) and (not kind or is_heading(line)):
         return _Heading(" ".join(line.split()), kind, number, name, rest)

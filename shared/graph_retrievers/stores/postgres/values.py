@@ -40,7 +40,7 @@ def encoded(text: str) -> str:
     >>> encoded("loom"), encoded("a\x00b"), encoded("a") < encoded("a\x00b") < encoded("a\x01") < encoded("a ")
     ('loom', 'a\x01\x02\x02b', True)
     """
-    return _WRITTEN.sub(lambda found: _CODES[found[0]], text)
+    return _WRITTEN.sub(lambda match: _CODES[match[0]], text)
 
 
 def decoded(text: str) -> str:
@@ -50,7 +50,7 @@ def decoded(text: str) -> str:
     'a\x00b\x01c'
     """
     # Most have none, which is found in a fraction of the time.
-    return _READ.sub(lambda found: _CHARACTERS[found[0]], text) if "\x01" in text else text
+    return _READ.sub(lambda match: _CHARACTERS[match[0]], text) if "\x01" in text else text
 
 
 def sendable(text: str) -> bool:
