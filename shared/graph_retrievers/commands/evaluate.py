@@ -141,8 +141,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
     systems = _completed(systems, checkpoints, imported("--language-model", args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    edges = any(system.reads_edge_signals for system in systems.values())
-    index, queries = index_and_queries(args, args.dataset, edges=edges)
+    reads_edges = any(system.reads_edge_signals for system in systems.values())
+    index, queries = index_and_queries(args, args.dataset, edges=reads_edges)
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     early: list[Evaluation] = []
 

@@ -355,8 +355,8 @@ def _formats(address: str, texts: Sequence[str]) -> tuple[bool, bool]:
     name = address.lower().partition("#")[0]
     if name.endswith(HTML):
         # Some splitters and loaders turn HTML into Markdown, under the name that the page had.
-        turned = any(map(_MARKDOWN_LINK.search, texts)) and not any(map(_HTML_LINK.search, texts))
-        return turned, not turned
+        is_markdown = any(map(_MARKDOWN_LINK.search, texts)) and not any(map(_HTML_LINK.search, texts))
+        return is_markdown, not is_markdown
     return True, not name.endswith(MARKDOWN)
 
 

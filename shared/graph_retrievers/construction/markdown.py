@@ -337,10 +337,10 @@ def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
         else:
             piece = _Piece(line, int(first.tag[1]) if first.type == "heading_open" else 0, kind=kind)
             piece.text = _text(piece, part)
-            names = any(token.type == "th_open" for token in part) and first.type == "tr_open"
-            header = piece.text if names else header
-            piece.leads = names or piece.level > 0
-            piece.header = header if first.type == "tr_open" and not names else ""
+            is_header = any(token.type == "th_open" for token in part) and first.type == "tr_open"
+            header = piece.text if is_header else header
+            piece.leads = is_header or piece.level > 0
+            piece.header = header if first.type == "tr_open" and not is_header else ""
             yield piece
 
 
@@ -358,8 +358,8 @@ def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
         elif token.type == "tr_close" and row is not None:
             while row and not row[-1]:
                 row.pop()
-            rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
-            text, row = "" if rule else _BAR.join(row).strip(), None
+            is_rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
+            text, row = "" if is_rule else _BAR.join(row).strip(), None
         elif token.type == "inline" and row is not None:
             row.append(piece.read(token).replace("\n", " "))
         elif token.type == "inline":
@@ -383,18 +383,18 @@ def _paragraph(line: int, inline: Any, count: int, kind: str) -> Iterator[_Piece
     breaks = [place for place, token in enumerate(tokens) if token.type in _BREAKS]
     parts = [tokens[begin + 1 : end] for begin, end in zip([-1, *breaks], [*breaks, len(tokens)], strict=True)]
     texts = ["".join(token.content for token in part).strip() for part in parts]
-    rules = [_RULE.fullmatch(text) is not None for text in texts]
-    rows = [place for place, rule in enumerate(rules) if not rule]
-    cells = all("|" in texts[row] for row in rows) and (any(rules) or all(text.startswith("|") for text in texts))
-    if cells and 1 < len(parts) == count:
+    mask = [_RULE.fullmatch(text) is not None for text in texts]
+    rows = [place for place, is_rule in enumerate(mask) if not is_rule]
+    have_cells = all("|" in texts[row] for row in rows) and (any(mask) or all(text.startswith("|") for text in texts))
+    if have_cells and 1 < len(parts) == count:
         header = ""
         for row in rows:
-            names = row == rows[0] and rules[row + 1 : row + 2] == [True]
-            piece = _Piece(line + row, leads=names, header=header, kind=kind)
+            is_header = row == rows[0] and mask[row + 1 : row + 2] == [True]
+            piece = _Piece(line + row, leads=is_header, header=header, kind=kind)
             if row == rows[0]:
                 piece.note(inline.content)
             piece.text = _BAR.join(cell.strip() for cell in piece.read_parts(parts[row]).strip("|").split("|")).strip(" |")
-            header = piece.text if names else header
+            header = piece.text if is_header else header
             yield piece
         return
     piece = _Piece(line, kind=kind)

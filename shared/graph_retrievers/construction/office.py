@@ -183,9 +183,9 @@ def _rows(raw: bytes) -> Iterator[Block]:
             if not cells:
                 continue
             text = " | ".join(cells)
-            names = is_first and len(cells) > 1 and all(isinstance(value, str) for value in row[: len(cells)])
-            header = text if names else header
-            yield Block(text, leads=names, header="" if names else header)
+            is_header = is_first and len(cells) > 1 and all(isinstance(value, str) for value in row[: len(cells)])
+            header = text if is_header else header
+            yield Block(text, leads=is_header, header="" if is_header else header)
             is_first = False
 
 

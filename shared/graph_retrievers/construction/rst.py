@@ -270,11 +270,10 @@ class _Reader:
         self._level -= 1
 
     def _read_paragraph(self, node: Any) -> None:
-
-        bold = bool(node.children) and all(
+        is_bold = bool(node.children) and all(
             isinstance(child, self._nodes.strong) or not child.astext().strip() for child in node.children
         )
-        self.add(squeezed(self.inline(node)), leads=bold)
+        self.add(squeezed(self.inline(node)), leads=is_bold)
 
     def _read_target(self, node: Any) -> None:
         if "refuri" in node or "refname" in node:
@@ -374,20 +373,20 @@ class _Reader:
             for part in group
             for row in part
         ]
-        self._rows([(row, header) for row, header in rows if isinstance(row, self._nodes.row)])
+        self._rows([(row, is_header) for row, is_header in rows if isinstance(row, self._nodes.row)])
 
     def _read_RowsNode(self, node: Any) -> None:
         self._rows([(row, place < node["header"]) for place, row in enumerate(node.children)])
 
     def _rows(self, rows: Sequence[tuple[Any, bool]]) -> None:
         header = ""
-        for row, names in rows:
+        for row, is_header in rows:
             cells = [self._cell(entry) for entry in row.children]
             while cells and not cells[-1]:
                 cells.pop()
             text = " | ".join(cells)
-            self.add(text, leads=names, header="" if names else header)
-            header = text if names else header
+            self.add(text, leads=is_header, header="" if is_header else header)
+            header = text if is_header else header
 
     def _cell(self, entry: Any) -> str:
         blocks, self.blocks = self.blocks, []

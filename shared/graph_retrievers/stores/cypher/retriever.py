@@ -242,8 +242,8 @@ class CypherSpreadingActivation(AsyncRetriever):
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
         entities = {name_key(name) for name in question.entities or ()}
-        passages = bool(self._query.passage_types)
-        hits = answer(row, notes, self.chains, self.chain_search, passages, is_named=lambda name: name_key(name) in entities)
+        are_passages = bool(self._query.passage_types)
+        hits = answer(row, notes, self.chains, self.chain_search, are_passages, is_named=lambda name: name_key(name) in entities)
         return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
     def _check_index(self) -> None:

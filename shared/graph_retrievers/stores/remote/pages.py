@@ -145,8 +145,8 @@ class FetchedGraph:
         if self.further and self._exceeds(page):
             arguments, expand = self._needs(ids, self.expand)
             page = self._read(arguments)
-        missing = any(arguments.values())
-        if missing:
+        any_rows = any(arguments.values())
+        if any_rows:
             self.take(page)
             self._check_present(arguments)
             self.absent |= arguments["ids"] - self.rows.keys()
@@ -161,11 +161,11 @@ class FetchedGraph:
                 self._join(expand, EdgeColumns.of(page.edges))
         nearest_ids = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
         self.compare(self.rows[name] for name in nearest_ids if name in self.rows)
-        rows = self.vectors - self.vector_places.keys()
-        if rows and self.store is not None:
-            self._read_vectors(sorted(rows))
+        bare_rows = self.vectors - self.vector_places.keys()
+        if bare_rows and self.store is not None:
+            self._read_vectors(sorted(bare_rows))
         self._start_anew()
-        return any_search or missing or bool(rows)
+        return any_search or any_rows or bool(bare_rows)
 
     def _needs(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
         """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
