@@ -99,7 +99,7 @@ class BatchRetriever(BaseRetriever):
             except Exception as error:
                 results = [error] * len(good)
                 if return_exceptions and len(good) > 1:
-                    # One bad query does not spoil the others.
+                    # Answered one by one, the other queries are not affected by one that fails.
                     results = in_threads(lambda query: self._outcome(query, kwargs), queries)
         outcomes |= zip(good, results, strict=True)
         _ended(runs, outcomes)

@@ -37,7 +37,7 @@ else:
 
 __all__ = ["GraphRetriever"]
 
-# Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and `k` goes with each call.
+# Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and each call is given `k`.
 _OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name")
 # The fields that the engine retriever is made of.
 _PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)
@@ -306,14 +306,14 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         except InvalidArgumentError:
             if not isinstance(cls._system(arguments.get("system")), BM25):
                 raise
-            # Only words are searched.
+            # BM25 searches only words.
             arguments["vectors"] = embedding = None
         return cls._built(GraphIndex.from_documents, contents.documents, arguments, edges=edges, embedding=embedding)
 
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **arguments: Any) -> Self:
         names = cls.model_fields.keys() - {"index", "retriever", *cls.unlisted}
-        # Checked before an index is built.
+        # Options are checked before an index is built.
         check_fields(cls.__name__, options, names | keywords_of(build, GraphIndex.from_graph), cls._system(options.get("system")))
         index = build(items, **arguments, **{name: value for name, value in options.items() if name not in names})
         retriever = cls(index=index, **{name: value for name, value in options.items() if name in names})

@@ -79,7 +79,7 @@ class GraphVectorStore(VectorStore):
         if len(names) != len(documents):
             raise InvalidArgumentError(f"ids has {len(names)} entries for {len(documents)} documents; pass one id per document.")
         new_ids = [name or str(uuid4()) for name in names]
-        # Of documents with the same id, the last is kept, as in LangChain's stores.
+        # If documents have the same id, the last is kept, as in LangChain's stores.
         latest = {name: doc.model_copy(update={"id": name}) for name, doc in zip(new_ids, documents, strict=True)}
         self.store.update(upsert=list(latest.values()))
         return new_ids
@@ -149,7 +149,7 @@ class GraphVectorStore(VectorStore):
         """
         model = self._model("search_type='mmr'")
         if isinstance(query, str) and not query.strip():
-            # There is nothing to be similar to: the documents that pass the filter.
+            # No document is similar to an empty query; the first that pass the filter are returned.
             return self.similarity_search(query, k, **kwargs)
         vector = embed_queries(model, [query])[0].tolist()
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
@@ -167,7 +167,7 @@ class GraphVectorStore(VectorStore):
         """Return what :meth:`max_marginal_relevance_search` returns, for the vector of a query."""
         if not len(self.store):
             return to_documents(Hits((), [EMPTY_STORE]))
-        # One index for both the hits and their vectors.
+        # Both the hits and their vectors are those of one state of the store.
         index = self.store.index
         hits = Retriever(index, "vector", backfill=False).retrieve("a vector", fetch_k, vector=embedding, **kwargs)
         if not isinstance(index.dense, DenseIndex):

@@ -46,8 +46,8 @@ class LangChainVectors:
 
     def __init__(self, store: VectorStore) -> None:
         self.store: Any = store
-        # The filter that restricts a search to some ids.
-        self._among: dict[str, Any] = {}
+        # The keywords that restrict a search to some ids.
+        self._search_options: dict[str, Any] = {}
         self._qdrant: QdrantVectors | None = None
         self._by_ids = getattr(store, "vectors_by_ids", None)
         self._in_chroma = callable(get := getattr(store, "get", None)) and "include" in signature(get).parameters
@@ -70,9 +70,9 @@ class LangChainVectors:
             part._qdrant = self._qdrant.within(ids)
         elif isinstance(self.store, InMemoryVectorStore):
             id_set = frozenset(ids)
-            part._among = {"filter": lambda document: document.id in id_set}
+            part._search_options = {"filter": lambda document: document.id in id_set}
         elif self._in_chroma:
-            part._among = {"ids": list(ids)}
+            part._search_options = {"ids": list(ids)}
         else:
             raise InvalidArgumentError(
                 f"{type(self.store).__name__} cannot be searched in a scope: LangChain has no search among some ids. "
@@ -84,7 +84,7 @@ class LangChainVectors:
         """Return the ids of the k nearest of each vector, best first."""
         if self._qdrant:
             return self._qdrant.search(vectors, k)
-        results = [self.store.similarity_search_by_vector(vector.tolist(), k=k, **self._among) for vector in vectors]
+        results = [self.store.similarity_search_by_vector(vector.tolist(), k=k, **self._search_options) for vector in vectors]
         if any(document.id is None for documents in results for document in documents):
             raise InvalidArgumentError(
                 f"The {type(self.store).__name__} returned a document without an id; give ids to all documents."

@@ -63,7 +63,7 @@ class _Tool(StructuredTool):
     """A tool that gets the model's arguments unchanged and checks them itself."""
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As one value: LangChain would replace a model's arguments by its own ones with the same name, such as config.
+        # The arguments are one value: LangChain would replace those of a model by its own with the same name, such as config.
         return (tool_input,), {}
 
 

@@ -70,7 +70,7 @@ def read_store(store: Any) -> StoreContents:
         vectors, metric = [row.vector for row in table_rows], table.metric
     elif all(hasattr(store, part) for part in ("docstore", "index", "index_to_docstore_id")):
         documents, vectors = _faiss_documents(store), faiss_vectors(store.index)
-        # Not the distance strategy of the store, by which it turns scores into relevance.
+        # The metric is that of the index: the distance strategy of the store only says how it turns scores into relevance.
         metric = faiss_metric(store.index)
     elif callable(getattr(store, "get", None)) and "include" in signature(store.get).parameters:
         records = chroma_records(store.get)

@@ -27,8 +27,8 @@ _logger = logging.getLogger(__name__)
 class Source:
     """The nodes from which an index is built.
 
-    `name` is the argument with the nodes, and `nodes` are they, with the vectors of a store if it gives them. Originals of hits are
-    looked up in `originals`. `vector_index` is the ``VectorStoreIndex``, and `contents` are its
+    `name` is the name of the argument with the nodes, and `nodes` are the nodes, with the vectors of a store if it gives them.
+    Originals of hits are looked up in `originals`. `vector_index` is the ``VectorStoreIndex``, and `contents` are its
     :func:`~llama_graph_retrievers.stores.contents`.
     """
 
@@ -80,7 +80,7 @@ class Source:
             except InvalidArgumentError:
                 if needs_vectors:
                     raise
-                # Only words are searched.
+                # BM25 searches only words.
                 vectors = None
         embedding = embed_model if vectors is not None else None
         return GraphIndex.from_documents(

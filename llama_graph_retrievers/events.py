@@ -40,7 +40,7 @@ class GraphSearchEvent(BaseEvent):
 
 
 def send_search_event(results: Sequence[Hits]) -> None:
-    """Tell the handlers of a search with these results."""
+    """Send the handlers the event of a search with these results."""
     # An empty question has no steps.
     steps = next((hits.trace.records() for hits in results if hits.trace), [])
     _dispatcher.event(GraphSearchEvent(questions=len(results), hits=sum(map(len, results)), steps=steps))

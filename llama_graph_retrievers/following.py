@@ -54,16 +54,16 @@ class FollowedIndex:
     ) -> None:
         self._vector_index, self._title_key, self._model = vector_index, title_key, embed_model
         self._further = set(index.graph.ids) - before.keys()
-        # Replaced in one step: two threads may both make the next one, which is the same.
+        # Both are replaced in one step: two threads may both make the next state, which is the same.
         self._state = before, index
         self.searches = Cache(2)
-        """What a retriever makes of each index: of two, because one may still answer on the index before."""
+        """The searches of a retriever on two indexes, as one may still answer on the index before."""
 
     def index(self) -> GraphIndex:
         """Return the index, changed first if the contents have changed; without any node left, the index does not change."""
         before, index = self._state
         now = contents(self._vector_index)
-        # Every query compares them.
+        # Contents are compared by identity, which is fast, as every query compares them.
         if len(now) == len(before) and all(map(is_, now.values(), before.values())):
             return index
         unchanged = {name: value for name, value in now.items() if before.get(name) is value}
@@ -72,7 +72,7 @@ class FollowedIndex:
         good = self._good(nodes, index, next((name for name in unchanged if name in index.graph), None))
         ids = unchanged.keys() | self._further | {node.node_id for node, _ in good}
         index = self._changed(index, good, [name for name in index.graph.ids if name not in ids])
-        # A node that the document store does not have yet is looked for again.
+        # A node that the document store does not have yet is looked for again by the next query.
         self._state = {name: value for name, value in now.items() if name in names or name in unchanged}, index
         return index
 
@@ -89,7 +89,7 @@ class FollowedIndex:
                 continue
             like = node.embedding if like is None else like
             good.append((node, engine_node))
-        omissions.tell(_logger, "They are not found: correct and insert them again, or delete them.")
+        omissions.report(_logger, "They are not found: correct and insert them again, or delete them.")
         return good
 
     def _check_vector(self, vector: list[float] | None, index: GraphIndex, like: list[float] | None) -> None:
@@ -98,14 +98,14 @@ class FollowedIndex:
             table = check_vectors([vector], width=dense.dimension)
             store_metric(self._vector_index, table if like is None else torch.cat([table, torch.tensor([like])]))
 
-    def _changed(self, index: GraphIndex, good: Sequence[tuple[BaseNode, Node]], gone: list[str]) -> GraphIndex:
-        if not good and not gone:
+    def _changed(self, index: GraphIndex, good: Sequence[tuple[BaseNode, Node]], absent_ids: list[str]) -> GraphIndex:
+        if not good and not absent_ids:
             return index
         vectors = None
         if good and "dense" in index.signals:
-            # An index that compares by cosine scales them itself.
+            # The vectors keep their lengths here, as an index that compares by cosine scales them itself.
             vectors = node_vectors([node for node, _ in good], self._model, unit=False)
         try:
-            return index.with_changes(upsert=[engine_node for _, engine_node in good], delete=gone, vectors=vectors)
+            return index.with_changes(upsert=[engine_node for _, engine_node in good], delete=absent_ids, vectors=vectors)
         except EmptyGraphError:
             return index

@@ -152,7 +152,7 @@ class GraphRetriever(BaseRetriever):
         engine = self._engine(index, system, options)
         objects = index_objects(objects)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-        # Not copied: an index of LlamaIndex adds to its own.
+        # The mapping is not copied, as an index of LlamaIndex adds objects to its own later.
         by_id = {node.index_id: node.obj for node in objects if node.obj is not None}
         self.object_map = cast(dict[str, Any], ChainMap(by_id, {} if object_map is None else object_map))
         value = getattr(engine, "system", None)
@@ -251,8 +251,8 @@ class GraphRetriever(BaseRetriever):
             ``GraphRetriever(StoreRetriever(store))``.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
-            Exactly one of the three, or only `objects`, which are added to the nodes. Of a document store, new nodes are not found
-            later.
+            Exactly one of the three, or only `objects`, which are added to the nodes. Nodes that a document store gets later are
+            not found.
         system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
             As for the class. For BM25, nodes without an ``embedding`` are not embedded.
         embed_model : BaseEmbedding, optional
@@ -290,14 +290,14 @@ class GraphRetriever(BaseRetriever):
         >>> [hit.node.node_id for hit in retriever.retrieve("Which loom?")]
         ['loom', 'card']
         """
-        # Before an index is made.
+        # Arguments are checked before an index is made.
         value = system_or_preset(cls.__name__, system, cls.system)
         check_options(cls.__name__, options, _keywords(GraphRetriever.from_defaults), value)
         objects = options["objects"] = index_objects(options.get("objects"))
         source = Source.of(index, nodes, docstore, objects)
         if source.vector_index is not None:
             embed_model = embed_model if embed_model is not None else source.vector_index._embed_model
-            # Of the objects of nodes that were given to the index.
+            # The objects of the nodes that were given to the index.
             options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.vector_index._object_map)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
         graph_index = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)

@@ -56,8 +56,8 @@ class NodeLookup:
         """Return the node with an id, or None."""
         if self._store is None:
             return self._nodes.get(node)
-        gone = self._vectors is not None and node not in self._vectors.data.embedding_dict
-        return None if gone else self._store.get_document(node, raise_error=False)
+        is_deleted = self._vectors is not None and node not in self._vectors.data.embedding_dict
+        return None if is_deleted else self._store.get_document(node, raise_error=False)
 
 
 def annotated(node: BaseNode, fields: Mapping[str, Any]) -> BaseNode:
@@ -73,7 +73,7 @@ def with_provenance(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node for which :func:`provenance` returns `values`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     fields = {name: copied(getattr(node, name)) for name in names}
-    # Not metadata: LlamaIndex distinguishes nodes by a hash of these, and one node found in two ways would count as two.
+    # The values are no metadata, by a hash of which LlamaIndex distinguishes nodes: one found in two ways would count twice.
     return node.model_copy(update={**fields, "provenance": dict(values)})
 
 
@@ -96,18 +96,20 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def scored_nodes(hits: Hits, by_id: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
+def scored_nodes(
+    hits: Hits, by_id: Mapping[str, BaseNode], absent_ids: Collection[str] = (), with_paths: bool = True
+) -> list[NodeWithScore]:
     """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node can carry them.
 
     `by_id` has the original nodes of some ids, of which copies are returned; other nodes are made from their hits. Nodes with an
-    id in `gone` are left out. With `say`, :func:`provenance` returns how each was found.
+    id in `absent_ids` are left out. With `with_paths`, :func:`provenance` returns how each was found.
     """
     if not hits:
         warn_of_nothing_found(hits.notes)
     nodes = []
-    for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
+    for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in absent_ids):
         node = by_id.get(hit.id) if hit.kind == "node" else None
-        values = plain_provenance(hit, hits.notes) if say else {}
+        values = plain_provenance(hit, hits.notes) if with_paths else {}
         nodes.append(NodeWithScore(node=with_provenance(node or node_of(hit), values), score=hit.score))
     return nodes
 
@@ -173,7 +175,7 @@ def _hit(scored: NodeWithScore) -> Hit:
     at_end = path.titles and path.nodes[-1] == node.node_id
     title, type_ = path.titles[-1] if at_end else node_title(metadata), metadata.get("node_type", metadata.get("type"))
     hit = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(values.get("operator", "")), path)
-    near = plain_context(values.get("context"))
+    context = plain_context(values.get("context"))
     # The first words of the text replace a title on paths only.
     title = "" if title == label(node.node_id, "", hit.text) else title
-    return replace(hit, title=title, type=str(type_ or ""), kind=str(values.get("kind", "node")), context=near)
+    return replace(hit, title=title, type=str(type_ or ""), kind=str(values.get("kind", "node")), context=context)

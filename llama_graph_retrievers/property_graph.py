@@ -20,7 +20,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
-from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
+from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, warn_of_lost_chunks
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.hits.hit import plain_provenance
@@ -183,7 +183,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)
             if head.id != tail.id and head.id in ends and tail.id in ends
         }
-        # Said when the graph was read.
+        # Reading the graph has warned of chunks that it no longer has.
         sources = {relation.properties.get(TRIPLET_SOURCE_KEY) for _, relation, _ in self._triplets.values()} - {None}
         self._has_warned = passages is not None and not sources <= passages
         if not self._triplets:
@@ -251,7 +251,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         lost = {source for node in retrieved_nodes if (source := node.node.ref_doc_id) and source not in og_node_map}
         if lost and not self._has_warned:
             self._has_warned = True
-            tell_lost_chunks(sorted(lost))
+            warn_of_lost_chunks(sorted(lost))
         for new, old in zip(results, retrieved_nodes, strict=True):
             if new is not old:
                 new.node = with_provenance(new.node, {name: value for name, value in provenance(old).items() if name != "kind"})

@@ -49,7 +49,7 @@ class NodeSearch:
         Embeds the queries; None for ``Settings.embed_model``.
     inputs : mapping from str to callable
     lookups : sequence of NodeLookup
-        Where originals are looked up, the first first.
+        Where originals are looked up, in this order.
     provenance : bool
     followed_index : FollowedIndex, optional
         The index that changes with the nodes of a ``VectorStoreIndex``.
@@ -79,7 +79,7 @@ class NodeSearch:
                 raise UnexpectedArgumentError(
                     f"{self.engine.name} reads no input {name!r}; besides the query it reads: {names}.{other}"
                 )
-        # Wrong filters are refused now.
+        # Filters are read now, so that wrong ones are refused here and not by the first query.
         _ = self._filters
 
     @property

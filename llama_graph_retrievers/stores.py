@@ -101,8 +101,8 @@ def warn_of_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> No
     """Warn if the index store behind a vector store has edges that are not in a graph made from its nodes."""
     if not isinstance(store, GraphVectorStore) or not len(store.client):
         return
-    theirs, ours = ({(e.source, e.target, e.relation) for e in g.edges()} for g in (store.client.index.graph, graph))
-    if lost := len(theirs - ours):
+    kept, present = ({(e.source, e.target, e.relation) for e in g.edges()} for g in (store.client.index.graph, graph))
+    if lost := len(kept - present):
         _logger.warning(
             "%d of the edges of the IndexStore are not in this index, which is made of its nodes alone; "
             "GraphRetriever(StoreRetriever(store)) searches the store with its edges.",
@@ -137,6 +137,6 @@ def _node(row: StoredRow) -> BaseNode:
         node = metadata_dict_to_node(row.metadata)
         node.set_content(row.text)
     except (KeyError, TypeError, ValueError):
-        # A row that was not written by LlamaIndex.
+        # LlamaIndex did not write this row.
         node = TextNode(text=row.text, metadata=row.metadata)
     return node.model_copy(update={"id_": row.id, "embedding": row.vector.tolist()})

@@ -31,7 +31,7 @@ class QueryVectors:
     """
 
     def __init__(self, bundles: Sequence[QueryBundle], model: Any = None, *, unit: bool = False) -> None:
-        self._bundles, self._given, self._unit = list(bundles), model, unit
+        self._bundles, self._embed_model, self._unit = list(bundles), model, unit
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -42,7 +42,7 @@ class QueryVectors:
         if not isinstance(part, (list, slice)):
             return self[[part]]._vectors()[0]
         places = part if isinstance(part, list) else range(len(self))[part]
-        return QueryVectors([self._bundles[place] for place in places], self._given, unit=self._unit)
+        return QueryVectors([self._bundles[place] for place in places], self._embed_model, unit=self._unit)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return the vectors of all queries, shape [B, d]."""
@@ -56,7 +56,7 @@ class QueryVectors:
 
     async def ready(self) -> None:
         """Await the vectors, several at a time, if the model can be awaited; another embeds them when they are read."""
-        # A search says what an empty question finds.
+        # An empty question needs no vector: the search answers it with a note.
         bare = [(bundle, group) for bundle, group in self._bundles_to_embed() if all(group)]
         if bare and awaits_queries(model := self._model()):
             self._keep(bare, await aembed_queries(model, [s for _, group in bare for s in group]))
@@ -79,7 +79,7 @@ class QueryVectors:
             bundle.embedding = np.mean(part.numpy(), axis=0).tolist()
 
     def _model(self) -> Embedding:
-        return as_embedding(default_embed_model() if self._given is None else self._given)
+        return as_embedding(default_embed_model() if self._embed_model is None else self._embed_model)
 
 
 def node_vectors(

@@ -23,8 +23,8 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 
 __all__ = ["Dataset", "Query", "is_dataset", "read_dataset", "read_queries", "text_lines"]
 
-# Characters of a line; how often a compressed file may expand, above so many characters; levels of JSON, which is copied and
-# written again by functions that call themselves for each level.
+# Most characters of a line; by which factor a compressed file may expand, and characters up to which it always may; most levels of
+# JSON, which is copied and written again by functions that call themselves for each level.
 _LONGEST_LINE, _EXPANSION, _SMALL, _DEEPEST = 50_000_000, 200, 100_000_000, 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -160,10 +160,10 @@ def _read_edges(path: Path, nodes: Container[str]) -> list[Edge]:
 def _find(root: Path, name: str) -> Path | None:
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder; a dataset is a folder of nodes.jsonl, edges.jsonl and queries.jsonl.")
-    there = [path for end in ("", ".gz") if (path := root / f"{name}.jsonl{end}").is_file()]
-    if len(there) > 1:
-        raise DatasetError(f"Both {there[0]} and {there[1]} exist; remove one of them.")
-    return there[0] if there else None
+    files = [path for end in ("", ".gz") if (path := root / f"{name}.jsonl{end}").is_file()]
+    if len(files) > 1:
+        raise DatasetError(f"Both {files[0]} and {files[1]} exist; remove one of them.")
+    return files[0] if files else None
 
 
 def _need(root: Path, name: str) -> Path:

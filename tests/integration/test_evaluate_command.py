@@ -365,6 +365,19 @@ def test_a_language_model_writes_them_and_may_turn_pairs_down(tmp_path):
     assert read_queries(tmp_path / "q.jsonl") == queries
 
 
+def test_a_language_model_that_fails_on_the_way_leaves_fewer_questions_and_a_warning(caplog):
+    answers = iter(['{"question": "Why so?", "needs_both": true}'])
+    queries = make_queries(
+        CorpusGraph.from_nodes(linked_nodes(), linked_edges()),
+        3,
+        language_model=lambda prompt: next(answers, "no JSON"),
+        workers=1,
+    )
+    assert [query.text for query in queries] == ["Why so?"]
+    # Three pairs, and once more two in place of those that failed.
+    assert "failed for 4 of 5 linked pairs, and 1 of 3 questions were made" in caplog.text
+
+
 def test_a_language_model_is_named_by_module(dataset, tmp_path, capsys, monkeypatch):
     (tmp_path / "my_model.py").write_text(
         'def chat(prompt):\n    return \'{"question": "Why so?", "needs_both": true}\'\n', encoding="utf-8"

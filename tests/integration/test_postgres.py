@@ -277,6 +277,9 @@ def test_long_texts_titles_and_words_are_kept_and_long_ids_are_refused(postgres)
     assert [[name for name, _ in each] for each in words.search(["y" * 1_000_000, "z" * 3000], 3)] == [["a"], ["b"]]
     with pytest.raises(InvalidArgumentError, match="has 2,601 bytes; the index of a database takes at most 2,600: shorten it"):
         write_index(GraphIndex.from_texts(["a"], ids=["y" * 2601]), postgres, "long")
+    # A null character is stored as three others.
+    with pytest.raises(InvalidArgumentError, match="has 3,000 bytes; the index of a database takes at most 2,600: shorten it"):
+        write_index(GraphIndex.from_texts(["a"], ids=["\0" * 1000]), postgres, "long")
     # No letter is like another, so that nothing is compressed.
     ids = ["".join(map(chr, np.random.default_rng(row).integers(0x4E00, 0x9000, 866).tolist())) for row in range(3)]
     write_index(GraphIndex.from_texts(["a loom"] * 3, ids=ids), postgres, "long")

@@ -1,9 +1,10 @@
 """The checks for other people's classes: ours pass, and each thing that is wrong is told."""
 
+import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, Hit, Hits
+from graph_retrievers import GraphIndex, Hit, Hits, Retriever
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import Nearest, Neighbors
@@ -206,6 +207,23 @@ class Beyond(Operator):
         nodes, scores = yield Nearest(3)
         yield Neighbors(nodes)
         return Candidates.seeds(nodes, scores, self.name)
+
+
+class Next(Operator):
+    kind = OperatorKind.VECTOR_GRAPH_SEARCH
+
+    def search(self, question, start):
+        nodes, _ = yield Nearest(1, "bm25")
+        near = yield Neighbors(nodes)
+        return Candidates.seeds(near.node, np.ones(len(near.node)), self.name)
+
+
+def test_a_walk_that_never_returns_its_start_passes():
+    # With the filter of a hit alone, it may not start at the text that the question names.
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill", "a wheel"], edges=[("0", "1"), ("2", "3")])
+    assert [hit.text for hit in Retriever(index, Next(), backfill=False).retrieve("Which loom?")] == ["a card"]
+    assert not Retriever(index, Next(), backfill=False).retrieve("Which loom?", filter={"$id": "1"})
+    check_retriever(Retriever(index, Next(), backfill=False), ["Which loom?", "Which mill?"])
 
 
 def test_an_operator_of_another_kind_is_told():

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 _SECONDS = 60
-# What Qdrant's local mode makes in its folder.
+# Files that Qdrant's local mode makes in its folder.
 _LOCAL = {".lock", "meta.json", "collection"}
-# Where libpq finds a password in an address: after the user, or in an option, whose name may be percent-encoded.
+# The places of a password in an address for libpq: after the user, or in an option, whose name may be percent-encoded.
 _AFTER_USER, _IN_OPTION = re.compile(r"//[^/@:]*:[^/@]+@"), re.compile(r"[?&]\s*(ssl)?password\s*=")
 INDEX = "folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name"
-"""What options say of an index that is read."""
-# What says where PostgreSQL is, and how it is reached.
-_WAY = ("host", "hostaddr", "service", "sslmode")
+"""Help of the argument that names an index to read."""
+# Options that say where PostgreSQL is, and how it is reached.
+_PLACE_OPTIONS = ("host", "hostaddr", "service", "sslmode")
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
@@ -86,13 +86,13 @@ def opened_engines(args: argparse.Namespace) -> Iterator[Callable[..., str] | No
 
     password, user = os.environ.get("NEO4J_PASSWORD"), os.environ.get("NEO4J_USERNAME", "neo4j")
     key, name = os.environ.get("QDRANT_API_KEY"), args.database or os.environ.get("NEO4J_DATABASE")
-    _check_way("--to", args.to, "NEO4J_PASSWORD", password, args.insecure)
+    _check_address("--to", args.to, "NEO4J_PASSWORD", password, args.insecure)
     if "://" in args.vectors:
-        _check_way("--vectors", args.vectors, "QDRANT_API_KEY", key, args.insecure)
+        _check_address("--vectors", args.vectors, "QDRANT_API_KEY", key, args.insecure)
     else:
         _check_folder(args.vectors)
     schema = GraphSchema(label=args.name)
-    # Neo4j tells of each label and property that a first write has not made yet.
+    # Neo4j warns of each label and property that a first write has not created yet.
     logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
     with CypherDatabase(args.to, (user, password) if password else None, name=name, schema=schema) as database:
         with closing(_qdrant(args.vectors, args.name, key)) as client:
@@ -166,7 +166,7 @@ def add_postgres(parser: argparse.ArgumentParser) -> None:
 
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
-    # Before the driver is imported, which need not be installed.
+    # This is checked before the driver is imported, which need not be installed.
     if _AFTER_USER.search(url) or _IN_OPTION.search(unquote(url)):
         raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
     from graph_retrievers.stores.postgres.database import import_driver
@@ -179,8 +179,8 @@ def check_postgres(what: str, url: str, insecure: bool) -> None:
         raise InvalidArgumentError(
             f"{what} is not an address that PostgreSQL reads; expected postgresql://USER@HOST/DATABASE."
         ) from None
-    # What is not given, libpq takes from the environment; it tries several hosts, or sockets.
-    host, address, service, mode = (options.get(name) or os.environ.get(f"PG{name.upper()}", "") for name in _WAY)
+    # libpq takes options that are not given from the environment, and tries several hosts, or sockets.
+    host, address, service, mode = (options.get(name) or os.environ.get(f"PG{name.upper()}", "") for name in _PLACE_OPTIONS)
     places = [each for each in f"{host},{address}".split(",") if each and not each.startswith(("/", "@")) and not _is_local(each)]
     if service:
         places.append(f"the host of the service {service!r}")
@@ -200,7 +200,7 @@ def _qdrant(where: str, collection: str, key: str | None) -> Any:
     from graph_retrievers.stores.qdrant_points import reaching
 
     with reaching(), warnings.catch_warnings():
-        # Where the key goes is checked here.
+        # The client warns of a key that is sent without TLS, which `_check_address` refuses.
         warnings.simplefilter("ignore")
         if "://" not in where:
             return QdrantClient(path=where)
@@ -209,14 +209,14 @@ def _qdrant(where: str, collection: str, key: str | None) -> Any:
         return client
 
 
-def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure: bool) -> None:
+def _check_address(flag: str, url: str, variable: str, secret: str | None, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address contains a secret, or one would be sent to another machine unencrypted."""
     try:
         parts = urlsplit(url)
         host, scheme = parts.hostname or "", parts.scheme
     except ValueError as error:
         raise InvalidArgumentError(f"{flag} is not an address: {error}.") from error
-    # Not shown, because it may contain a secret.
+    # The address is not shown, because it may contain a secret.
     if parts.username or parts.password or parts.query:
         raise InvalidArgumentError(f"{flag} holds a user, a password or a key; set {variable} in the environment.")
     if flag == "--vectors" and scheme not in ("http", "https"):
@@ -231,12 +231,12 @@ def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure:
 
 def _check_folder(where: str) -> None:
     """Raise InvalidArgumentError if a folder for the local mode looks like an address, or contains other files."""
-    folder = Path(where)
-    if re.fullmatch(r"[^/\\]+:\d+/?", where) and not folder.exists():
+    path = Path(where)
+    if re.fullmatch(r"[^/\\]+:\d+/?", where) and not path.exists():
         raise InvalidArgumentError(f"--vectors {where!r} would be a folder; write an address as http://{where}, or https://.")
-    if folder.exists() and not folder.is_dir():
+    if path.exists() and not path.is_dir():
         raise InvalidArgumentError(f"--vectors {where!r} is a file; expected http://HOST:6333, https://..., or a folder.")
-    if folder.exists() and (names := sorted({entry.name for entry in folder.iterdir()} - _LOCAL)):
+    if path.exists() and (names := sorted({entry.name for entry in path.iterdir()} - _LOCAL)):
         raise InvalidArgumentError(
             f"--vectors {where!r} holds {names[0]!r}, which Qdrant did not make; give a folder that is new, empty or Qdrant's own."
         )

@@ -18,7 +18,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.commands.engines import add_postgres, index_place
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.imports import asking, imported, system_from_text
-from graph_retrievers.commands.models import add_options, index_and_queries, index_name, is_index, load_index
+from graph_retrievers.commands.models import add_options, index_and_queries, index_name, is_index, load_index, split_names
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _QUERIES = (
 )
 # Strings, brackets and commas in a list of systems.
 _TOKENS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[(\[{)\]},]""")
-# What the name of a run file may have besides letters and digits; others are written as in a URL.
+# Characters that the name of a run file may have besides letters and digits; others are written as in a URL.
 _SAFE_CHARACTERS = "()[]=',"
 
 
@@ -132,7 +132,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
 
     # Arguments are checked before anything is read or embedded.
-    use = _split_names(args.use)
+    use = split_names(args.use)
     check_measurement(args.k, args.timed_queries, args.seed, use)
     if args.limit is not None:
         positive("limit", args.limit)
@@ -141,8 +141,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
     systems = _completed(systems, checkpoints, imported("--language-model", args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    edges = any(system.reads_edge_signals for system in systems.values())
-    index, queries = index_and_queries(args, args.dataset, edges=edges)
+    reads_edges = any(system.reads_edge_signals for system in systems.values())
+    index, queries = index_and_queries(args, args.dataset, edges=reads_edges)
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     early: list[Evaluation] = []
 
@@ -228,10 +228,6 @@ def run_make_queries(args: argparse.Namespace) -> None:
     print(f"{args.out}: {len(queries)} queries")
 
 
-def _split_names(names: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-
-
 def _systems(args: argparse.Namespace) -> tuple[dict[str, System], bool]:
     """Return the systems by the texts that were given, and whether all are requested."""
     from graph_retrievers.systems.system import every_system
@@ -290,9 +286,9 @@ def _of_split(queries: list[Any], split: str, from_file: bool) -> list[Any]:
         return queries
     part = [query for query in queries if query.split == split]
     if not part:
-        there = sorted({query.split for query in queries if query.split})
+        splits = sorted({query.split for query in queries if query.split})
         raise InvalidArgumentError(
-            f"None of the {len(queries)} queries is of split {split!r}; there are: {', '.join(there) or 'no splits'}. "
+            f"None of the {len(queries)} queries is of split {split!r}; there are: {', '.join(splits) or 'no splits'}. "
             "Pass one of them, or --split all."
         )
     return part

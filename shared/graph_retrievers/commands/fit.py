@@ -23,7 +23,7 @@ FITTERS: dict[str, tuple[str, str]] = {
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 
 
-# Those whose default network is not that of the paper.
+# Retrievers whose default network is not that of the paper.
 _OTHER_DEFAULTS = ("g-rag", "lesegr")
 
 

@@ -18,13 +18,13 @@ _FLAGS = {
     "system": ("retriever", "--retriever"),
     "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
 }
-# What connections are made of in Python, and where the command that opens them takes it from.
+# Arguments of connections in Python, and where the command that opens them takes these from.
 _CONNECTIONS = {
     "auth=(user, password)": "NEO4J_USERNAME and NEO4J_PASSWORD",
     "QdrantClient(api_key=...)": "QDRANT_API_KEY",
     "GraphSchema(label=...)": "--name",
 }
-# Arguments that are told by their place.
+# Positional arguments, which have no flag.
 _PLACES = {"index", "question", "source", "out", "dataset", "name"}
 _KEYWORD = r"[a-z_]+=(?:True|'[^']*')?"
 _ADVICE = re.compile(
@@ -65,7 +65,7 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
 
 def printable(text: str) -> str:
     """Return a text for a terminal: control characters except tabs and line feeds are written as escapes."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _option(name: str) -> str:

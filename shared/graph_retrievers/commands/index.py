@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.engines import add_engines, check_folder, folder, opened_engines, to_postgres
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import absolute, add_options
+from graph_retrievers.commands.models import absolute, add_options, split_names
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _EDGES = ("links", "structure", "mentions", "numbers", "neighbors")
-# Of a folder; numbers give no edges where few units carry one.
+# The default for a folder; numbers give no edges where few units have one.
 _OF_FILES = "links,structure,mentions,numbers"
 # Texts that are embedded at a time, if not all at once.
 _TEXTS = 1000
@@ -113,7 +113,7 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
         index = GraphIndex.from_documents(nodes, **options)
         if args.edges is None and not index.graph.has_edges:
             warn_of_no_edges(index.graph)
-    # Of a large corpus, what is not needed any more takes much.
+    # For a large corpus, these take much memory, and are not needed any more.
     del nodes, files, options
     if in_blocks and cache is not None:
         cache_hits, width = _embedded(index.graph, cache)
@@ -172,7 +172,7 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
     """Return the sources of edges with these names; `files` are the nodes of a folder, and `site` is where it is published."""
     from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, NumberedReferences, TitleMentions
 
-    kinds = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    kinds = split_names(names)
     for name in kinds:
         if name not in (*_EDGES, "none"):
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")

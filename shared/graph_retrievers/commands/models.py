@@ -47,11 +47,20 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def add_options(add: Callable[..., Any], *names: str, **help: str) -> None:
-    """Add options that several commands have, by ``add_argument`` of a parser; `help` has other texts for this command."""
+def add_options(add: Callable[..., Any], *names: str, **texts: str) -> None:
+    """Add options that several commands have, by ``add_argument`` of a parser; `texts` are other help texts for this command."""
     for name in names:
-        options = {"help": help[key]} if (key := name.removeprefix("--")) in help else {}
+        options = {"help": texts[key]} if (key := name.removeprefix("--")) in texts else {}
         add(name, **_OPTIONS[name] | options)
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names between commas, each once.
+
+    >>> split_names("links, structure,links")
+    ['links', 'structure']
+    """
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def absolute(name: str) -> str:
@@ -122,7 +131,7 @@ def _opened_postgres(args: argparse.Namespace, url: str) -> Iterator[tuple[Postg
     with PostgresDatabase(url) as database:
         corpus, embedding = PostgresCorpus(database, args.name), None
         if not getattr(args, "no_embedding", False):
-            # The one that anybody can load by its name.
+            # This model can be loaded by its name everywhere.
             by_name = corpus.embedding == "all-MiniLM-L6-v2"
             embedding = _loaded_embedding(args, corpus.embedding, by_name, corpus.dimension > 0)
         yield database, {"embedding": embedding, "relevance": reranker(args)}
@@ -149,7 +158,7 @@ def _loaded_embedding(args: argparse.Namespace, name: str, by_name: bool, has_ve
     if by_name:
         return load_embedding(name, args.device)
     if has_vectors:
-        # Not an error: some retrievers do not read vectors.
+        # This is a note and no error, as some retrievers do not read vectors.
         built_with = name or "precomputed vectors"
         sys.stderr.write(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.\n")
     return None

@@ -73,7 +73,7 @@ _TABLE_1 = [
     ("FastInsight", "fastinsight", {"O_vs", "O_vgs", "O_gm"}),
 ]
 _READS = {"signals": "O_vs", "graph": "O_gs", "model": "O_m"}
-# What a fusion operator reads.
+# The marks of the kinds of data that a fusion operator reads.
 _FUSED = {"O_vgs": {"O_vs", "O_gs"}, "O_gm": {"O_gs", "O_m"}}
 # Why a row differs, or has no system.
 _DIFFERENCES = {
@@ -116,7 +116,7 @@ def _print_table_1(retrievers: Mapping[str, Retriever]) -> None:
         print(note)
 
 
-# On other graphs, some retrievers have fewer lists, or others.
+# Retrievers are shown on the first graph; some have other lists, or fewer, on the second.
 def _encyclopedia() -> GraphIndex:
     return _index([])
 
@@ -132,7 +132,7 @@ def _index(nodes: list[Node], edges: Sequence[tuple[str, str, str]] = (), **sett
         [ada, hall, *nodes],
         [("a", "b", "mentions"), *edges],
         embedding=lambda texts: [[1.0, 0.0]] * len(texts),
-        # Without one, retrievers warn that they have fallen back.
+        # Without a relevance model, retrievers warn that they have fallen back.
         relevance=lambda pairs: [0.0] * len(pairs),
         **settings,
     )

@@ -12,18 +12,18 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.file_endings import FILES, HTML, MARKDOWN, NOTEBOOK, RST, ending_of
 
-# Characters of an address; browsers and servers stop at 2,000 to 8,000.
+# Most characters of an address; browsers and servers stop at 2,000 to 8,000.
 _LONGEST = 4_096
-# At least two letters, so that the drive of a Windows path is none.
+# A scheme has two letters or more, so that the drive of a Windows path is not taken for one.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-# Of pages that may be published without their ending.
+# Endings without which pages may be published.
 _SUFFIX = re.compile(rf"(?:{'|'.join(map(re.escape, (*HTML, *MARKDOWN, *RST, *NOTEBOOK)))})$")
-# What GitHub and GitLab write between the address of a repository and a path in it.
+# The part that GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _VAULT = re.compile(r"dendron://([^/]+)/")
 _FIRST = frozenset(["index", "_index", "readme"])
 _INDEX = re.compile(r"/(?:index|readme)$")
-# Of other schemes, such as s3, the standard library does not know that links may be relative.
+# The standard library resolves relative links only for some schemes, and not for others such as s3.
 _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://", re.IGNORECASE)
 
 
@@ -64,7 +64,7 @@ class AddressBook:
         names: Mapping[str, str] | None = None,
     ) -> None:
         self._sites = [site for address in sites if (site := _site(address))]
-        # What a page states of itself comes behind all forms of what pages have.
+        # The addresses that pages state are tried after all forms of the addresses that they have.
         self._forms = [_Forms((address, address) for address in filter(None, addresses)), _Forms((others or {}).items())]
         folders = {posixpath.dirname(_key(url)) for url in self._forms[0].exact if not _SCHEME.match(url)}
         self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
@@ -160,7 +160,7 @@ class _Forms:
         for form, address in pages:
             parts = _parts(_as_url(form)) if len(form) <= _LONGEST else None
             if parts is None:
-                # Not an address, such as "http://[", or a longer one: no link leads there.
+                # No link leads to what is not an address, such as "http://[", or is too long.
                 continue
             url, _ = parts
             key = _key(url)
@@ -206,7 +206,7 @@ def _parts(url: str) -> tuple[str, str] | None:
         parts = urlsplit(url)
     except ValueError:
         return None
-    # One way of quoting; a quoted slash stays one.
+    # All paths are quoted in the same way; a quoted slash stays quoted.
     path = "/".join(quote(unquote(part), safe="", errors="replace") for part in parts.path.split("/"))
     path = "/" + posixpath.normpath(path).lstrip("/") + ("/" if path.endswith("/") else "") if path else "/"
     path = path.replace("//", "/")

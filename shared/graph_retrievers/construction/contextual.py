@@ -70,7 +70,7 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
         if not texts or not all(isinstance(text, str) for text in texts):
             message = f"{shown(parts)} for document {document.id!r}"
             raise InvalidArgumentError(f"The splitter returned {message}; expected a list of texts.")
-        # What is hidden of a document is hidden of its chunks.
+        # Metadata of a document that are hidden from models are hidden in its chunks too.
         hidden = {key: value for key, value in document.origin.items() if key.startswith("excluded_")}
         for number, text in enumerate(texts, 1):
             metadata = {**deepcopy(dict(document.metadata)), "document": document.id, "chunk": number}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from graph_retrievers.construction.sections import Chunk
 from graph_retrievers.graph.tokens import estimate_tokens
 
-# Of a shorter text, the same words on another page may mean something else.
+# A shorter text is not taken for a copy, as the same words may mean something else on another page.
 _LONG, _COPIED = 40, 0.75
 
 _Place = tuple[str, str]
@@ -41,9 +41,9 @@ def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list
         mask = [estimate_tokens(chunk.text) >= _LONG for chunk in chunks]
         originals = [holders.get(_key(name, chunk)) if is_long else None for chunk, is_long in zip(chunks, mask, strict=True)]
         count = sum(original is not None for original in originals)
-        copy = 2 * count > len(chunks) and count >= _COPIED * sum(mask)
+        is_copy = 2 * count > len(chunks) and count >= _COPIED * sum(mask)
         originals = [
-            (original or _holder(lines, chunk)) if copy else None for chunk, original in zip(chunks, originals, strict=True)
+            (original or _holder(lines, chunk)) if is_copy else None for chunk, original in zip(chunks, originals, strict=True)
         ]
         chunks_by_page[name] = [chunk for chunk, original in zip(chunks, originals, strict=True) if original is None]
         for chunk in chunks_by_page[name]:
@@ -67,7 +67,7 @@ def _key(name: str, chunk: Chunk) -> tuple[str, str]:
 
 
 def _holder(lines: Mapping[str, _Holder], chunk: Chunk) -> _Holder | None:
-    """Return where the first line of a chunk stands, None if a line stands nowhere, or the heading of a short chunk."""
+    """Return the holder of the first line of a chunk; None if a line, or the heading of a short chunk, has no holder."""
     holders = [lines.get(line) for line in chunk.text.split("\n") if line.strip()]
     has_heading = estimate_tokens(chunk.text) >= _LONG or not chunk.headings or chunk.headings[-1] in lines
     return holders[0] if holders and has_heading and None not in holders else None

@@ -14,13 +14,13 @@ from urllib.parse import quote
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.graph.file_endings import HTML, MARKDOWN, NOTEBOOK, RST, TEXT
 
-# Around the number of a reference, where it stands in texts and links. Readers take such characters out of what they read.
+# The character around the number of a reference in texts and links. Readers remove it from what they read.
 _MARK = "\x01"
 _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 _PYTHON_ROLES = frozenset("func meth class exc data const attr obj mod deco type".split())
 _DOMAINS = frozenset(["py", "c", "cpp", "js", "rst"])
 _PYTHON_WHOLE = "mod"
-# Where a page is looked for by a name without its ending.
+# What may follow a name without its ending in the path of a page.
 _ENDINGS = ("", *RST, *MARKDOWN, *TEXT, *HTML, *NOTEBOOK, *(f"/index{ending}" for ending in (*RST, *MARKDOWN)))
 _SERIES = re.compile(r"(pep|rfc)[-_ ]?0*(\d+)\Z", re.IGNORECASE)
 _ADDRESSES = {"pep": "https://peps.python.org/pep-{:0>4}/", "rfc": "https://datatracker.ietf.org/doc/html/rfc{}.html"}
@@ -84,7 +84,7 @@ def _filled(page: Page, targets: Sequence[tuple[list[str], str]]) -> Page:
         return page
 
     def text(content: str) -> str:
-        return _MARKED.sub(lambda held: targets[int(held[1])][1], content) if _MARK in content else content
+        return _MARKED.sub(lambda match: targets[int(match[1])][1], content) if _MARK in content else content
 
     def links(addresses: Iterable[str]) -> tuple[str, ...]:
         lists = (targets[int(match[1])][0] if (match := _MARKED.fullmatch(link)) else [link] for link in addresses)
@@ -133,7 +133,7 @@ class _Names:
         name = reference.name.strip()
         base = self._folders.get(page, "") if name.startswith("/") else posixpath.dirname(page)
         path = posixpath.normpath(posixpath.join(base, name.lstrip("/")))
-        if reference.role == "glob" and any(mark in name for mark in "*?["):
+        if reference.role == "glob" and any(sign in name for sign in "*?["):
             names = (
                 candidate
                 for candidate in self._pages
@@ -164,7 +164,7 @@ class _Names:
     def _labelled(self, name: str, page: str) -> _Place | None:
         if result := self._first([("label", name)], page):
             return result
-        # As the extension autosectionlabel has them.
+        # The extension autosectionlabel has labels such as "document:section".
         document, _, section = name.partition(":")
         if section:
             paths = self._paths(Reference("doc", f"/{document}"), page)

@@ -17,7 +17,7 @@ _DAY = re.compile(
 
 
 class Day(NamedTuple):
-    """A day of a year, which is 0 if it is not told."""
+    """A day; its year is 0 if the text does not give it."""
 
     year: int
     month: int

@@ -12,7 +12,8 @@ from graph_retrievers.errors import shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import FILES, ending_of
 
-# Dead links of which something is said, if there are nine or more for each that leads to a page; those that are looked at.
+# Advice is given from this number of dead links on, if there are this many for each link that leads to a page; and how many of them
+# are examined at most.
 _FEW, _SHARE, _SEEN = 10, 9, 10_000
 
 

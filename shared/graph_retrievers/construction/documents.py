@@ -20,7 +20,7 @@ from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 
 logger = logging.getLogger(__name__)
 
-# What a LlamaIndex node has beside id, text, metadata and vector.
+# The fields of a LlamaIndex node beside id, text, metadata and vector.
 _ORIGIN = {
     *("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "relationships", "text_template", "metadata_template"),
     *("metadata_separator", "mimetype", "start_char_idx", "end_char_idx", "index_id"),
@@ -50,7 +50,7 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
     items = as_list("documents", documents, "documents")
     omissions = Omissions("the documents", strict)
     nodes = [_to_node(document, position, title_key, type_key, omissions) for position, document in enumerate(items)]
-    omissions.tell(logger, "Pass another field in title_key= or type_key=, or '' for none.")
+    omissions.report(logger, "Pass another field in title_key= or type_key=, or '' for none.")
     ids = {node.id for node in nodes}
     return [node if node.id != "" else replace(node, id=_free(str(position), ids)) for position, node in enumerate(nodes)]
 

@@ -93,7 +93,7 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
     visited: set[tuple[str, str, str]] = set()
 
     def new_edges_of(spec: EdgeSpec) -> list[EdgeLike]:
-        # What two specifications find is one edge.
+        # An edge that two specifications find is one edge.
         try:
             new_edges = [edge for edge in _spec_edges(spec, corpus) if edge not in visited]
         except NothingToReadError as error:
@@ -156,8 +156,8 @@ def edge_items(edges: Any) -> list[Any]:
         return []
     if isinstance(edges, list):
         return edges
-    single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
-    if single or is_networkx(edges) or callable(edges):
+    is_single = isinstance(edges, (Edge, EdgeSpec)) or (isinstance(edges, tuple) and is_words(edges))
+    if is_single or is_networkx(edges) or callable(edges):
         return [edges]
     return as_list("edges", edges, _KINDS)
 

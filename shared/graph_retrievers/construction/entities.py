@@ -19,7 +19,7 @@ from graph_retrievers.signals.entities import as_entity_extractor, entity_key
 __all__ = ["EntityMentions"]
 
 _PASSAGE = "passage"
-# A name in so few texts joins no more than these.
+# A name in at most this number of texts is kept, whatever its share of the texts.
 _FEW = 10
 
 

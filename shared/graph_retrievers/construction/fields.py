@@ -152,6 +152,6 @@ def _values(node: Node, name: str, as_text: bool) -> list[Any]:
             raise InvalidArgumentError(
                 f"Field {name!r} of {node.id!r} holds a {type(value).__name__}; expected strings or numbers, or lists of them."
             )
-        # In Python, true equals 1.
+        # In Python, True equals 1; values of both are kept apart.
         values.append(str(value) if as_text else ("a bool", value) if isinstance(value, bool) else value)
     return sorted(values, key=str) if isinstance(content, (set, frozenset)) else values

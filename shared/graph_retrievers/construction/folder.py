@@ -44,16 +44,16 @@ __all__ = ["read_folder"]
 
 logger = logging.getLogger(__name__)
 
-# Documents that are not read; other files, such as pictures and styles, are none.
+# Endings of documents that are not read; other files, such as pictures and styles, are not documents.
 _UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split())
-# What stands at the beginning or the end of at least half of so many pages is navigation.
+# Blocks at the beginning or the end of half of the pages, and of at least this number, are navigation.
 _FEW_PAGES = 5
 _SKIP = "begin the name of a file that is not to be read with a dot."
 _CONVERT = "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or "
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
-# What Sphinx writes in addition to the pages: their sources, and the files of the theme.
+# Folders that Sphinx writes in addition to the pages: their sources, and the files of the theme.
 _GENERATED = frozenset(["_sources", "_static"])
 
 
@@ -147,27 +147,27 @@ def read_folder(
         raise DatasetError(f"{root} is not a folder.")
     kinds = _UNREAD.union(FORMATS)
     paths = [path for path in root.rglob("*") if path.suffix.lower() in kinds and path.is_file() and _inside(path, root)]
-    # Names of files need not be UTF-8; what is not is written as \udc.. , since texts cannot hold it.
+    # Bytes in the name of a file that are not UTF-8 are written as \udc.. , since texts cannot hold them.
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
-    names = sorted(zip(ids, paths, strict=True))
-    names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
-    generated_names = {name for name, _ in names if _is_generated(name)}
-    names = [(name, path) for name, path in names if name not in generated_names]
+    files = sorted(zip(ids, paths, strict=True))
+    files = [(name, path) for name, path in files if not any(part.startswith(".") for part in name.split("/"))]
+    generated_names = {name for name, _ in files if _is_generated(name)}
+    files = [(name, path) for name, path in files if name not in generated_names]
     suffixes = [suffix for suffix, entry in FORMATS.items() if not entry.lacks_module]
-    counts = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
+    counts = Counter(path.suffix.lower() for _, path in files if path.suffix.lower() not in suffixes)
     _warn_of_unread(root, counts)
-    names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
-    if not names:
+    files = [(name, path) for name, path in files if path.suffix.lower() in suffixes]
+    if not files:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(suffixes)}.")
-    kind = folder_kind(root, dict(names))
-    names = [(name, path) for name, path in names if not is_backup(kind, name)]
-    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
+    kind = folder_kind(root, dict(files))
+    files = [(name, path) for name, path in files if not is_backup(kind, name)]
+    bar = progress_bar(files, desc="reading", unit="page", disable=not show_progress)
     omissions, documents = Omissions(str(root), strict), {name: _read_page(path, root, kind) for name, path in bar}
     for name, page in documents.items():
         for reason in [page] if isinstance(page, str) else page.omissions:
             omissions.add(name, reason)
     has_encodings = any("UTF-" in item for item in omissions.items)
-    omissions.tell(logger, f"{_CONVERT if has_encodings else 'Repair such files, or '}{_SKIP}", DatasetError)
+    omissions.report(logger, f"{_CONVERT if has_encodings else 'Repair such files, or '}{_SKIP}", DatasetError)
     pages = resolved(
         {name: page for name, page in documents.items() if not isinstance(page, str)}, _config_folders(documents, root)
     )
@@ -190,8 +190,8 @@ def read_folder(
         for node in notes.nodes(node.id for node in nodes)
     ]
     if not nodes:
-        bad = f"; {len(omissions)} of them cannot be read: {omissions.items[0]}" if omissions else ""
-        raise DatasetError(f"{root} has no text in its {len(names)} files{bad}.")
+        reason = f"; {len(omissions)} of them cannot be read: {omissions.items[0]}" if omissions else ""
+        raise DatasetError(f"{root} has no text in its {len(files)} files{reason}.")
     if note_nodes:
         message = (
             "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
@@ -214,7 +214,7 @@ def read_folder(
         logger.info(message, len(copies), count, top_page, few([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
     if moves:
         message = "%d pages, %d of them without text of their own or with the text of another: %s."
-        logger.info(message, len(names), len(moves), few(sorted(moves)))
+        logger.info(message, len(files), len(moves), few(sorted(moves)))
     return nodes + note_nodes
 
 
@@ -300,10 +300,10 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         title, segments = page.title, parts[name]
         heading = next((block.text for block in page.blocks if block.level), "")
         if titles[title] >= threshold and heading:
-            # Only the name of the site, or a heading with which most pages begin, such as NAME in manual pages.
+            # The title is only the name of the site, or a heading with which most pages begin, such as NAME in manual pages.
             return heading if texts[heading] < threshold else file_title(name)
         if segments[0].casefold() == heading.casefold():
-            # What follows is the name of the site.
+            # The rest of the title is the name of the site.
             return heading
         folder = name.partition("/")[0]
         if len(segments) > 1 and (
@@ -323,7 +323,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         before = sum(1 for _ in takewhile(bool, mask))
         after = sum(1 for _ in takewhile(bool, reversed(mask[before:])))
         if blocks and blocks[len(blocks) - after - 1].level:
-            # It is the text of a heading.
+            # The blocks at the end are the text of a heading.
             after = 0
         rest = blocks[before : len(blocks) - after]
         if all(block.level for block in rest):
@@ -362,7 +362,7 @@ def _distinct(pages: dict[str, Page], book: AddressBook, is_vault: bool) -> tupl
 
 
 def _ends(moves: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return for each page that is not kept where the chain of pages that replace it ends, "" for nowhere."""
+    """Return the end of the chain of pages that replace each page that is not kept, "" for none, and a fragment of it."""
     ends: dict[str, tuple[str, str]] = {}
     for name in moves:
         chain, page = [], name

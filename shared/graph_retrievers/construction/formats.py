@@ -20,7 +20,7 @@ from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from graph_retrievers.construction.rst import read_rst, sphinx_settings
 from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, QUARTO, RST, SHEETS, SLIDES, TEXT, WORD
 
-# A file in which more than one byte of so many is null is not text.
+# A file in which more than one byte in this number is null is not text.
 _NULLS = 4
 
 
@@ -99,7 +99,7 @@ def decoded(raw: bytes, charset: str = "") -> str:
     mark_encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
     encoding = mark_encoding or charset or "utf-8-sig"
     try:
-        # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
+        # Other encodings leave some bytes undefined, which are replaced, as in browsers.
         text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
     except UnicodeDecodeError as error:
         raise UnreadableError(

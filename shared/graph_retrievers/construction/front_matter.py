@@ -12,7 +12,7 @@ from typing import Any
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-# Characters that are read as YAML.
+# Most characters that are read as YAML.
 _LONGEST = 20_000
 _ALIASES = ("aliases", "alias")
 # Other fields of a node have these names: its page, its document, and what its reader found.
@@ -20,10 +20,10 @@ _RESERVED = frozenset(
     [*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked page".split()]
 )
 _TAGS = frozenset(["tags", "tag"])
-# Of a list as Python writes it: its wiki links, and what YAML makes of a wiki link without quotation marks.
+# The wiki links in a list as Python writes it, and what YAML makes of a wiki link without quotation marks.
 _QUOTED = re.compile(r"""(?:"(\[\[[^"\n]*\]\])"|'(\[\[[^'\n]*\]\])')""")
 _NESTED = re.compile(r"\[\['([^'\[\]]*)'\]\]")
-# Before the bar of a wiki link in a table.
+# The character before the bar of a wiki link in a table.
 _ESCAPE = "\\"
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|\n]+)(?:\|[^\[\]\n]*)?\]\]")
 
@@ -135,7 +135,7 @@ def _fields(text: str) -> dict[str, Any]:
         if isinstance(content, dict):
             return {str(name): _plain(value) for name, value in content.items()}
     except (yaml.YAMLError, ValueError, RecursionError):
-        # Templates in place of values, among others.
+        # The values may be templates, for example.
         pass
     lines = (line.partition(":") for line in text.split("\n") if not line[:1].isspace())
     return {name.strip(): value.strip().strip("\"'") for name, mark, value in lines if mark and value.strip()}

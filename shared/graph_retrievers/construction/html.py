@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urljoin
 
 from graph_retrievers.construction.encodings import web_encoding
-from graph_retrievers.construction.pages import Block, Page, is_power, without_number
+from graph_retrievers.construction.pages import Block, Page, is_power, once, squeezed, without_number
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
@@ -22,7 +21,7 @@ _BLOCKS = frozenset(
 )
 _SILENT = frozenset(["script", "style", "template", "svg", "select", "textarea", "annotation"])
 _OFTEN_NAVIGATION = frozenset(["nav", "footer", "button"])
-# A button is a word of the text that it stands in, a footer in a quotation names the author.
+# In these elements, a button is a word of their text; in a quotation, a footer names the author.
 _RUNNING = frozenset(["p", "li", "dd", "td", "th"])
 _NEAR = 8
 _QUOTES = frozenset(["blockquote", "figure"])
@@ -32,7 +31,7 @@ _BOLD = frozenset(["b", "strong"])
 # A paragraph that is all bold introduces what follows, as a heading does.
 _PARAGRAPHS = frozenset(["p", "div"])
 _BAR = " | "
-# What a link to the heading itself shows.
+# The texts of links with which headings point to themselves.
 _PERMALINKS = frozenset("§¶#")
 # Links of headings back to the table of contents, as docutils writes them, and of notes back to their marks.
 _BACK = frozenset("toc-backref fn-backref footnote-backref footnote-back data-footnote-backref doc-backlink".split())
@@ -46,15 +45,15 @@ _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 _NAVIGATION = frozenset("navheader navfooter sphinxsidebar headerlink skip-link skip-nav breadcrumb breadcrumbs prev-next".split())
 _OUTER_NAVIGATION = frozenset("nav navbar navigation sidebar related menu pagination footer".split())
 _CONTENTS = frozenset(["toc", "toctree-wrapper", "table-of-contents"])
-# Of a table of contents, text outside of links and lists that is longer than "Table of contents" and the like.
+# Most characters of a table of contents outside of links and lists, such as those of "Table of contents".
 _LABEL = 40
 _LISTS = frozenset(["ul", "ol", "dl"])
-# A page that goes on to another within seconds; one that reloads itself every few minutes is read.
+# The redirect of a page that leads to another within seconds; a page that reloads itself every few minutes is read.
 _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""", re.IGNORECASE)
 _URL = re.compile(r"\s*https?://", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
-# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base.
+# Most open elements, as the parser compares a closing tag to each; bytes that it gets at a time; most characters of a base address.
 _OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
 
 
@@ -92,9 +91,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         blocks = [replace(block, links=tuple(_absolute_link(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_absolute_link(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
-    title = without_number(_squeezed(reader.title)) or heading
+    title = without_number(squeezed(reader.title)) or heading
     base = reader.base.strip() if _URL.match(reader.base) else ""
-    return Page(title, blocks, _once(contents), reader.canonical or reader.shared, base)
+    return Page(title, blocks, once(contents), reader.canonical or reader.shared, base)
 
 
 def html_charset(raw: bytes) -> str:
@@ -117,7 +116,7 @@ def _parse(text: str, reader: _Reader) -> None:
             end = end if end >= 0 else len(data)
             parser.feed(data[begin:end])
             begin = end
-        # There may be nothing to read, as in a page of comments.
+        # The parser raises if there is nothing to read, as in a page of comments.
         with suppress(etree.XMLSyntaxError):
             parser.close()
 
@@ -135,7 +134,7 @@ class _PageBlock:
         """Return the block with what is behind it."""
         if not self.anchors and not self.links:
             return self.block
-        anchors, links = _once([*self.block.anchors, *self.anchors]), _once([*self.block.links, *self.links])
+        anchors, links = once([*self.block.anchors, *self.anchors]), once([*self.block.links, *self.links])
         return replace(self.block, anchors=anchors, links=links)
 
 
@@ -143,31 +142,31 @@ class _Reader:
     """A parser target: collects blocks from the events of the parser."""
 
     def __init__(self, whole: bool = False) -> None:
-        """`whole`: whether navigation is read too."""
+        """Begin a page; with `whole`, navigation is read too."""
         self._whole = whole
         self.refresh = ""
-        # Those that belong to the next block.
+        # The anchors and links that belong to the next block.
         self.anchors: list[str] = []
         self.links: list[str] = []
         self.blocks: list[_PageBlock] = []
         self.contents: list[str] = []
         self.title = self.base = ""
-        # What the head says is the address of the page: its canonical one, and the one to share it by.
+        # The addresses of the page that its head states: the canonical one, and the one to share it by.
         self.canonical = self.shared = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
         self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold", "mark"], 0)
-        # What there was when the outermost table of contents began, and how long the text in it is: of links and lists, and other.
+        # The state when the outermost table of contents began, and the length of the text in it: of links and lists, and of others.
         self._before: tuple[int, int, list[str], list[str]] = (0, 0, [], [])
         self._lengths = [0, 0]
         self._level, self._leads, self._row = 0, False, False
         self._parts: list[str] = []
-        # Whether all that was read of a block is bold. Of each open table: the names of its columns.
+        # Whether all text of the block so far is bold, and the names of the columns of each open table.
         self._bold = True
         self._headers: list[str] = []
-        # Where the open superscripts begin.
+        # The places in `_parts` at which the open superscripts begin.
         self._raised: list[int] = []
-        # Of a row: the number of blocks before it, whether its cells name columns, and whether another row stands above.
+        # For the open row: the number of blocks before it, whether its cells name columns, and whether another row is above it.
         self._row_start, self._names, self._below = 0, False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -194,7 +193,7 @@ class _Reader:
         if tag == "base" and not self.base:
             base = attributes.get("href", "")
             self.base = base if len(base) <= _LONGEST_BASE else ""
-        # Of a table of contents, entries of the first level only: what they contain is theirs.
+        # Only the entries of the first level of a table of contents are kept: others belong to the pages of these.
         if href and self._on["contents"] and self._on["list"] <= 1 and not self._on["silent"]:
             self.contents.append(href)
         if not self._reading:
@@ -256,7 +255,7 @@ class _Reader:
             self._parts.insert(begin, "^")
 
     def _end_row(self) -> None:
-        """Take a row of names of columns, above all others, as the header of these."""
+        """Make a row with the names of columns, if it is above all other rows, their header."""
         count = len(self.blocks) - self._row_start
         self._below = self._below or (count > 0 and not self._names)
         if count == 1 and self._headers and not self._below:
@@ -271,8 +270,8 @@ class _Reader:
         if len(self.blocks) > blocks and text_length > max(list_length, _LABEL):
             del self.contents[contents:]
             first = self.blocks[blocks].block
-            block = replace(first, anchors=_once([*anchors, *first.anchors]))
-            self.blocks[blocks].block = replace(block, links=_once([*links, *first.links]))
+            block = replace(first, anchors=once([*anchors, *first.anchors]))
+            self.blocks[blocks].block = replace(block, links=once([*links, *first.links]))
         else:
             del self.blocks[blocks:]
             self.anchors, self.links = anchors, links
@@ -348,12 +347,12 @@ class _Reader:
         while self._parts and (self._parts[-1] is _BAR or not self._parts[-1].strip()):
             self._parts.pop()
         text = "".join(self._parts)
-        text = text.strip("\n").rstrip() if self._on["pre"] else _squeezed(text)
+        text = text.strip("\n").rstrip() if self._on["pre"] else squeezed(text)
         leads, header = self._leads or (paragraph and self._bold and not self._headers), "".join(self._headers[-1:])
         self._parts, self._row, self._bold = [], False, True
         if text:
             text = without_number(text) if self._level else text
-            block = Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header)
+            block = Block(text, self._level, once(self.anchors), once(self.links), leads, None, header)
             self.blocks.append(_PageBlock(block, self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
 
@@ -368,12 +367,3 @@ def _absolute_link(base: str, link: str) -> str:
         return urljoin(base, link)
     except ValueError:
         return link
-
-
-def _once(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(items))
-
-
-def _squeezed(text: str) -> str:
-    """Return a text with white space as a browser shows it; soft hyphens and zero-width spaces are left out."""
-    return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())

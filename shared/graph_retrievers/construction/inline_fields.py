@@ -40,7 +40,8 @@ def inline_fields(text: str) -> list[tuple[str, str]]:
         if match:
             fields.append((match[1].strip(), (match[2] or "").strip()))
         else:
-            fields += [((one[1] or one[3]).strip(), (one[2] or one[4] or "").strip()) for one in _ANYWHERE.finditer(line)]
+            matches = _ANYWHERE.finditer(line)
+            fields += [((match[1] or match[3]).strip(), (match[2] or match[4] or "").strip()) for match in matches]
     return fields
 
 
@@ -64,13 +65,13 @@ def is_relation(name: str) -> bool:
 def with_inline(fields: Mapping[str, Any], pairs: Sequence[tuple[str, str]], tags: Sequence[str]) -> dict[str, Any]:
     """Return the fields of front matter with those in the text, except those that hold links alone, and with the tags there.
 
-    Of a field that is given several times, the different values are a list; tags and aliases are separated by commas.
+    A field that is given several times has a list of the different values; tags and aliases are separated by commas.
 
     >>> with_inline({"tags": ["a"], "year": 1}, [("year", "1804"), ("done", "true"), ("up", "[[Home]]")], ["b/c"])
     {'tags': ['a', 'b/c'], 'year': [1, 1804], 'done': True}
     """
     all_fields = dict(fields)
-    # Values that are known of a field, in order.
+    # The known values of each field, in order.
     values_by_field: dict[str, dict[str, Any]] = {}
 
     def add(name: str, values: Sequence[Any]) -> None:
@@ -101,4 +102,4 @@ def _value(text: str) -> Any:
         return float(text) if "." in text else int(text)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return WIKI_LINK.sub(lambda found: link.label if (link := wiki_link(found)) else found[0], text)
+    return WIKI_LINK.sub(lambda match: link.label if (link := wiki_link(match)) else match[0], text)

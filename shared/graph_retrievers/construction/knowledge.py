@@ -1,4 +1,4 @@
-"""Knowledge graphs, whoever made them: the names of their parts, and entities of several names merged into one."""
+"""Knowledge graphs of any origin: the names of their parts, and entities of several names merged into one."""
 
 from __future__ import annotations
 

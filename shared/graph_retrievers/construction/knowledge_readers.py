@@ -32,7 +32,7 @@ from graph_retrievers.errors import DatasetError, InvalidArgumentError, few, sho
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, Edge, Node
 from graph_retrievers.graph.plain import plain
 
-__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets", "tell_lost_chunks"]
+__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets", "warn_of_lost_chunks"]
 
 _logger = logging.getLogger(__name__)
 
@@ -100,15 +100,15 @@ class _Relations:
         edges, bad_keys = [], []
         for key, mappings in self.properties.items():
             weights = [_weight(p[_WEIGHT]) for p in mappings if p.get(_WEIGHT) is not None]
-            right = [weight for weight in weights if weight is not None]
-            if len(right) < len(weights):
+            valid_weights = [weight for weight in weights if weight is not None]
+            if len(valid_weights) < len(weights):
                 bad_keys.append(key)
             owner = _relation_name(key[0], key[2], key[1])
             text = canonical_description(_texts(mappings, _DESCRIPTION, owner, omissions))
-            exclusions = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
+            exclusions = (*_DESCRIPTION, _WEIGHT) if len(valid_weights) == len(weights) else _DESCRIPTION
             metadata = _merge_properties(mappings, exclusions, owner, omissions)
-            # The largest, as of parallel edges: a store may give the same triplet twice.
-            edges.append(Edge(*key, max(right, default=1.0), text, metadata))
+            # The largest weight counts, as for parallel edges: a store may give the same triplet twice.
+            edges.append(Edge(*key, max(valid_weights, default=1.0), text, metadata))
         if bad_keys:
             _logger.warning(
                 "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s.",
@@ -129,7 +129,7 @@ def _weight(value: Any) -> float | None:
 
 
 def _texts(mappings: Iterable[Mapping[str, Any]], names: Iterable[str], owner: str, omissions: Omissions) -> Iterator[str]:
-    """Yield the texts in some properties; a list or mapping is none, and is left out."""
+    """Yield the texts in some properties; a list or mapping is not a text, and is left out."""
     for properties in mappings:
         for name in names:
             if not (value := properties.get(name)):
@@ -203,7 +203,7 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
             passages.append(Node(identity, page.page_content, _title(metadata, identity, omissions), PASSAGE, metadata))
             mentions |= dict.fromkeys((identity, name, MENTIONS) for name in names)
     edges, nodes = relations.edges(omissions), entities.nodes(relations.properties, omissions)
-    omissions.tell(_logger)
+    omissions.report(_logger)
     return [*passages, *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
@@ -260,13 +260,13 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
         str(p[_SOURCE]) for mappings in mapping_lists for p in mappings if p.get(_SOURCE) and p[_SOURCE] not in passages
     )
     if lost_chunks:
-        tell_lost_chunks(lost_chunks)
+        warn_of_lost_chunks(lost_chunks)
     edges, nodes = relations.edges(omissions), entities.nodes(relations.properties, omissions, passages)
-    omissions.tell(_logger)
+    omissions.report(_logger)
     return [*passages.values(), *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
-def tell_lost_chunks(chunks: Collection[str]) -> None:
+def warn_of_lost_chunks(chunks: Collection[str]) -> None:
     """Warn that a property graph has facts from chunks that were deleted."""
     _logger.warning(
         "The property graph has facts from chunks that it no longer has (%d: %s), and they are found as before: delete_ref_doc of "
@@ -281,7 +281,7 @@ def tell_lost_chunks(chunks: Collection[str]) -> None:
 def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, Any]:
     """Return the properties of a relation, without a weight or a description that is one of the chunk that it was read from.
 
-    Nobody knows what a chunk had that the store no longer has: without any weight or description.
+    If the store no longer has the chunk, whose properties are unknown then, no weight and no description is returned.
     """
     properties: dict[str, Any] = getattr(relation, "properties", None) or {}
     chunk = passages.get(str(properties.get(_SOURCE)))
@@ -308,7 +308,7 @@ def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
         fields = json.loads(properties["_node_content"])
         return dict(fields["metadata"]), node_origin(fields)
     except (KeyError, TypeError, ValueError, RecursionError):
-        # Not written by LlamaIndex.
+        # LlamaIndex did not write this chunk.
         return dict(properties), {}
 
 
@@ -355,7 +355,7 @@ def from_triples_file(file: str | Path, *, strict: bool = False) -> tuple[list[N
             edges.append((source, target, relation))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
-    omissions.tell(_logger, error=DatasetError)
+    omissions.report(_logger, error=DatasetError)
     if omissions and not edges:
         raise DatasetError(f"{path} has no triple: {omissions.items[0]}.")
     return entities.nodes(edges, omissions), edges
@@ -379,7 +379,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, list[str] | None]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, list[Any] | None]]:
-    """Yield the numbers of lines and their triples, None for a line that is none."""
+    """Yield the numbers of lines and their triples, None for a line that is not a triple."""
     for line, text in text_lines(path):
         if not text.strip():
             continue

@@ -32,7 +32,7 @@ _TAG = re.compile(r"<[a-zA-Z!/]")
 _HTML_LINK = re.compile(r"<a\s", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"\]\([^\s)]")
 _MARKDOWN = re.compile(r"\[|#|@|^ {0,3}(?:=+|-+)[ \t]*$|<https?://|::|\(\(|\^[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
-# Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
+# If all chunks of a page have the same list of links, the texts of at most this number are searched for in the chunks.
 _MOST_TEXTS = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
@@ -45,7 +45,7 @@ _CUT = re.compile(r"---\n(?:(?:[\w-]+:|[ \t]|- )[^\n]*+(?:\n|\Z))++")
 _NOWHERE = "\0"
 # The fields in which read_folder keeps links, and the names of further fields with links.
 _KEPT, _LINKED = "links", "linked"
-# Where ObsidianReader keeps the names in wiki links, of which its text may lack some.
+# The field in which ObsidianReader keeps the names in wiki links, some of which its text may lack.
 _WIKI_LINKS = "wikilinks"
 _OWN_ANCHORS = re.compile(r"top$|.*:~:", re.IGNORECASE)
 # Characters that chunks share at most; splitters let some hundreds overlap.
@@ -123,7 +123,7 @@ class Links(EdgeSpec):
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {field_names}."
             )
         pages = corpus.pages(addresses).rows
-        contents = self._contents_of(corpus.nodes, addresses, pages)
+        contents = self._contents_of(corpus.nodes, pages)
         page_addresses = [address for address in pages if not address.startswith(_NOWHERE)]
         book = AddressBook(page_addresses, [self.site], names=contents.names)
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
@@ -190,8 +190,8 @@ class Links(EdgeSpec):
         note = f"{_note('; links to pages that are not there', misses)}{_note('; links to anchors that are not there', unknown)}"
         return SpecEdges(edges, absent, note, advice_on(dead_links, alive, page_addresses, corpus.nodes))
 
-    def _contents_of(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Contents:
-        """Return what each node links to, and by what links may name it."""
+    def _contents_of(self, nodes: Sequence[Node], pages: Mapping[str, list[int]]) -> _Contents:
+        """Return the links of each node, and the names by which links find it; `pages` are its rows by the address of a page."""
         kind = _kind(nodes, pages) if self.field is None else ""
         contents = _Contents([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
         fields: dict[str, Mapping[str, Any]] = {}
@@ -213,7 +213,7 @@ class Links(EdgeSpec):
                 if slug_counts:
                     _uncount(slug_counts, old_text, text)
                 if _WIKI_LINKS in nodes[row].metadata:
-                    # Without the empty lines that ObsidianReader drops, what follows a table is a row of it.
+                    # ObsidianReader drops empty lines, so that a line behind a table is read as a row, where bars are escaped.
                     text = _BAR.sub(r"[[\1\\|", text)
                 fence, start = _fences(old_text, text, fence)
                 part = _read_text(text[start:], markdown, html, ChainMap(own_definitions, references), slug_counts, kind)
@@ -246,7 +246,7 @@ class Links(EdgeSpec):
 
 @dataclass
 class _Contents:
-    """Of each node the links, with the name of the field that holds them or "", the anchors and the headings.
+    """The links of each node, with the name of the field that holds them or "", its anchors and its headings.
 
     `blocks` are pages and anchors by the ids of blocks, `names` further names of pages, and `parents` the notes above notes.
     """
@@ -261,7 +261,7 @@ class _Contents:
 
 @dataclass
 class _ReadText:
-    """What a text links to, with the name of a field or "", its anchors, its headings and its fields."""
+    """The links of a text, with the name of the field that holds each or "", its anchors, its headings and its fields."""
 
     links: list[tuple[str, str]]
     anchors: list[str]
@@ -310,7 +310,7 @@ def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
 
 
 def _uncount(slug_counts: Counter[str], before: str, text: str) -> None:
-    """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
+    """Subtract the headings that a chunk repeats from the end of the one before from the headings counted so far."""
     if overlap := _shared(before, text):
         repeats: Counter[str] = Counter()
         read_markdown(overlap, seen=repeats)
@@ -355,8 +355,8 @@ def _formats(address: str, texts: Sequence[str]) -> tuple[bool, bool]:
     name = address.lower().partition("#")[0]
     if name.endswith(HTML):
         # Some splitters and loaders turn HTML into Markdown, under the name that the page had.
-        turned = any(map(_MARKDOWN_LINK.search, texts)) and not any(map(_HTML_LINK.search, texts))
-        return turned, not turned
+        is_markdown = any(map(_MARKDOWN_LINK.search, texts)) and not any(map(_HTML_LINK.search, texts))
+        return is_markdown, not is_markdown
     return True, not name.endswith(MARKDOWN)
 
 

@@ -81,7 +81,7 @@ def read_markdown(
     lines = text.split("\n")
     seen = Counter() if seen is None else seen
     pieces: list[_Piece] = []
-    # What stands in comments, empty elements and the like.
+    # Anchors and links of comments, empty elements and the like wait here for the next text.
     waiting = _Piece(0, links=links_of_tags(tags_in(fields), kind))
     field_pairs: list[tuple[str, str]] = []
     tags: list[str] = []
@@ -149,13 +149,13 @@ def _parser() -> Any:
     parser = MarkdownIt("commonmark").enable("table")
     parser.block.ruler.before("table", "deep", _deep)
     parser.block.ruler.before("reference", "wiki_footnote", _wiki_footnote)
-    # Behind those of Markdown, so that "[[1]](address)" stays one of them.
+    # The rule comes after those of Markdown, so that "[[1]](address)" stays a link of Markdown.
     parser.inline.ruler.after("image", "wiki_link", _wiki_link)
     return parser
 
 
 def _deep(state: Any, begin: int, end: int, silent: bool) -> bool:
-    """Read what lies as deep as the parser goes as one paragraph, since it leaves out what lies deeper; a list has two levels."""
+    """Read blocks at the greatest depth of the parser as one paragraph, since it leaves out deeper ones; a list has two levels."""
     if state.level < state.md.options.maxNesting - 2:
         return False
     line = last = begin
@@ -175,7 +175,7 @@ def _wiki_link(state: Any, silent: bool) -> bool:
     """Read a link by the name of a page, as a rule of the parser: True if there is one at ``state.pos``."""
     match = WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
     before = state.src[state.pos - 1 : state.pos]
-    # Not the index of "x[[1]]", nor the words of "[name]: address".
+    # The index in "x[[1]]" and the words of "[name]: address" are no links.
     if match is None or (before.isascii() and before.isalnum()) or match[2].upper() in state.env.get("references", {}):
         return False
     link = wiki_link(match, state.env.get("kind", ""))
@@ -228,12 +228,12 @@ class _Piece:
     linked: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, inline: Any) -> str:
-        """Return what a person reads of the parts of a line or paragraph, and note its anchors, links and fields."""
+        """Return what a person reads of a line or paragraph, and add its anchors, links and fields."""
         self.note(inline.content)
         return self.read_parts(inline.children or ())
 
     def note(self, source: str) -> None:
-        """Note the fields in the source of a paragraph, and the links that they hold."""
+        """Add the fields in the source of a paragraph, and the links in them."""
         for name, value in inline_fields(source):
             self.fields.append((name, value))
             if is_relation(name):
@@ -270,7 +270,7 @@ class _Piece:
                 self.anchors += _ATTRIBUTES.findall(token.content)
                 self.tags += tags_of(token.content)
                 self.links += links_in_words(token.content, self.kind)
-                # Those of a heading are looked at when it is whole.
+                # The ids in a heading are removed when all of it was read.
                 parts.append(token.content if self.level else without_block_links(_ATTRIBUTES.sub("", token.content)))
             elif token.type == "code_inline":
                 parts.append(token.content)
@@ -318,7 +318,7 @@ def _name(piece: _Piece, slug_counts: Counter[str]) -> None:
 
 def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
     """Yield the blocks of a page: list items, rows of tables and what HTML has as blocks one by one."""
-    # What lies deeper than top-level blocks, the items of top-level lists and the rows of top-level tables belongs to them.
+    # Deeper blocks belong to the top-level block, the item of a top-level list or the row of a top-level table around them.
     begins = [
         place
         for place, token in enumerate(tokens)
@@ -337,10 +337,10 @@ def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
         else:
             piece = _Piece(line, int(first.tag[1]) if first.type == "heading_open" else 0, kind=kind)
             piece.text = _text(piece, part)
-            names = any(token.type == "th_open" for token in part) and first.type == "tr_open"
-            header = piece.text if names else header
-            piece.leads = names or piece.level > 0
-            piece.header = header if first.type == "tr_open" and not names else ""
+            is_header = any(token.type == "th_open" for token in part) and first.type == "tr_open"
+            header = piece.text if is_header else header
+            piece.leads = is_header or piece.level > 0
+            piece.header = header if first.type == "tr_open" and not is_header else ""
             yield piece
 
 
@@ -358,8 +358,8 @@ def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
         elif token.type == "tr_close" and row is not None:
             while row and not row[-1]:
                 row.pop()
-            rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
-            text, row = "" if rule else _BAR.join(row).strip(), None
+            is_rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
+            text, row = "" if is_rule else _BAR.join(row).strip(), None
         elif token.type == "inline" and row is not None:
             row.append(piece.read(token).replace("\n", " "))
         elif token.type == "inline":
@@ -378,23 +378,23 @@ def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
 
 
 def _paragraph(line: int, inline: Any, count: int, kind: str) -> Iterator[_Piece]:
-    """Yield a paragraph of so many lines, or the rows of a table that lacks what GitHub asks of one, such as a header."""
+    """Yield a paragraph of `count` lines, or the rows of a table that GitHub would not read as one, as without a header."""
     tokens = inline.children
     breaks = [place for place, token in enumerate(tokens) if token.type in _BREAKS]
     parts = [tokens[begin + 1 : end] for begin, end in zip([-1, *breaks], [*breaks, len(tokens)], strict=True)]
     texts = ["".join(token.content for token in part).strip() for part in parts]
-    rules = [_RULE.fullmatch(text) is not None for text in texts]
-    rows = [place for place, rule in enumerate(rules) if not rule]
-    cells = all("|" in texts[row] for row in rows) and (any(rules) or all(text.startswith("|") for text in texts))
-    if cells and 1 < len(parts) == count:
+    mask = [_RULE.fullmatch(text) is not None for text in texts]
+    rows = [place for place, is_rule in enumerate(mask) if not is_rule]
+    have_cells = all("|" in texts[row] for row in rows) and (any(mask) or all(text.startswith("|") for text in texts))
+    if have_cells and 1 < len(parts) == count:
         header = ""
         for row in rows:
-            names = row == rows[0] and rules[row + 1 : row + 2] == [True]
-            piece = _Piece(line + row, leads=names, header=header, kind=kind)
+            is_header = row == rows[0] and mask[row + 1 : row + 2] == [True]
+            piece = _Piece(line + row, leads=is_header, header=header, kind=kind)
             if row == rows[0]:
                 piece.note(inline.content)
             piece.text = _BAR.join(cell.strip() for cell in piece.read_parts(parts[row]).strip("|").split("|")).strip(" |")
-            header = piece.text if names else header
+            header = piece.text if is_header else header
             yield piece
         return
     piece = _Piece(line, kind=kind)

@@ -56,7 +56,7 @@ class NearestNeighbors(EdgeSpec):
         edges: list[tuple[str, str, str]] = []
         for start in range(0, len(index), _BATCH):
             query_rows = torch.arange(start, min(start + _BATCH, len(index)), device=vectors.device).unsqueeze(1)
-            # One more than asked, as a node finds itself; among many equal nodes it may not, and the last is dropped.
+            # A node finds itself, so that one more is searched for; among many equal nodes it may not, and the last is dropped.
             scores, rows = index.search(vectors[query_rows[:, 0]], self.k + 1)
             keep = rows != query_rows
             keep &= torch.cumsum(keep, 1) <= self.k

@@ -40,8 +40,8 @@ def read_notebook(text: str, kind: str = "") -> Page:
     for part in parts:
         references = reference_definitions(part) | references
     slug_counts: Counter[str] = Counter()
-    # Each by itself, so that a comment or code that nobody closed ends with its cell. A line before all but the first, which are no
-    # front matter, and one behind each, so that a paragraph ends in the source too.
+    # Cells are read one by one, so that a comment or code that is not closed ends with its cell. All but the first begin with an
+    # empty line, so that they have no front matter; each ends with a line feed, so that a paragraph ends in the source too.
     pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, slug_counts, kind) for place, part in enumerate(parts)]
     title = next((page.title for page in pages if page.title), "")
     blocks = [block for page in pages for block in page.blocks]
@@ -54,7 +54,7 @@ def read_notebook(text: str, kind: str = "") -> Page:
 
 
 def _merge_fields(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fields of all cells; of a field with several values, these are a list."""
+    """Return the fields of all cells; a field with several values has a list of them."""
     result: dict[str, Any] = {}
     for fields in mappings:
         for name, value in fields.items():

@@ -29,9 +29,9 @@ from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import MARKDOWN
 
-# Bytes of a file that tell its kind; characters of a name; tokens of a short note.
+# Bytes at the beginning of a file that show its kind; most characters of a name; and a note with fewer tokens is short.
 _HEAD, _NAME, _SHORT = 2_000, 200, 40
-# Fields that all nodes of a page repeat, and their characters.
+# Most fields that all nodes of a page repeat, and most characters of them.
 _FIELDS, _LONGEST = 200, 20_000
 _SETTINGS = ".obsidian"
 
@@ -67,7 +67,7 @@ def are_notes(root: Path, kind: str, pages: Mapping[str, Page]) -> bool:
 
 
 def note_identity(name: str, page: Page) -> Hashable:
-    """Return what tells a note from others with its text, for a short one its path.
+    """Return what distinguishes a note from others with the same text: for a short one its path.
 
     Many notes have no more than a few words, and notes without a heading are called by their files.
     """
@@ -86,8 +86,8 @@ def with_file_names(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
 
 def _with_file_name(name: str, page: Page, kind: str) -> Page:
     file_name = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
-    first = note_name(name).lower() in ("index", "_index", "readme")
-    if not name.lower().endswith(MARKDOWN) or first or file_name.casefold() in page.title.casefold():
+    is_first = note_name(name).lower() in ("index", "_index", "readme")
+    if not name.lower().endswith(MARKDOWN) or is_first or file_name.casefold() in page.title.casefold():
         return page
     return page._replace(blocks=with_names(page.blocks, [file_name]))
 
@@ -108,7 +108,7 @@ class Notes:
     """The pages of a folder as links of notes see them.
 
     `pages` are all pages, and `ends` the pages that are not kept with the page and the fragment that replace each, "" for none.
-    After :meth:`read`, `created` has the paths of the notes without text that become nodes: those that notes link to.
+    `created` has the paths of the notes without text that become nodes, by the key of their names or by their paths.
     """
 
     def __init__(self, kind: str, pages: Mapping[str, Page], book: AddressBook, ends: Mapping[str, tuple[str, str]]) -> None:
@@ -157,7 +157,7 @@ class Notes:
 
     def _find_created(self) -> None:
         """Find the notes without text that two notes or more link to, that a field names, or that link themselves."""
-        # Obsidian does not read an alias as a name, but whoever writes one does not mean another note.
+        # Obsidian does not read an alias as a name, but a link with an alias does not mean another note.
         aliases = {f"[[{folded(name)}" for page in self.pages.values() for name in names_of(page.fields)}
         linking: dict[str, set[str]] = defaultdict(set)
         named_keys: set[str] = set()
@@ -172,7 +172,7 @@ class Notes:
                 self.created[name] = name
             fields += [link for block in page.blocks for _, link in block.linked]
             text_links += [link for block in page.blocks for link in block.links]
-            # What a field says of a note is known, even if nothing else is.
+            # A note that a field names becomes a node, even if nothing else links to it.
             for link, by_field in chain(((link, True) for link in fields), ((link, False) for link in text_links)):
                 target = self.find(link, name)
                 key = target[0] if target else _page_key(link)

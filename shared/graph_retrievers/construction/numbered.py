@@ -22,11 +22,11 @@ from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.languages import inflected, main_languages, stem_of
 
-# Headings around a chunk; parts of a unit in which further parts are looked for.
+# Most headings around a chunk; most parts of a unit in which further parts are looked for.
 _DEEPEST, _MOST_PARTS = 20, 50
-# Characters of a heading; words of the name of a document, and letters that it has at least.
+# Most characters of a heading; most words of the name of a document, and letters that it has at least.
 _LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
-# Characters of a heading that nothing marks as one.
+# Most characters of a heading that nothing marks as one.
 _SHORT = 80
 _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
 _MARKS, _PRINTED = re.compile(r"#+\s+"), re.compile(r"page=\d")
@@ -183,7 +183,7 @@ class Numbered:
             self._units[folder, unit.kind, number].append(unit)
 
     def _name(self, document: Unit, address: str, first_node: Node) -> None:
-        """Note the names and numbers of a document: of its title, its file and its folder."""
+        """Add the names and numbers of a document: those of its title, its file and its folder."""
         folder = PurePath(address).parent.as_posix() if address else ""
         self._folders[document] = folder
         title = next(iter(heading_path(first_node)), "") or first_node.title
@@ -240,11 +240,11 @@ class DocumentNames:
             return None
         lengths = self._lengths.get(self._key(tokens[:1])[0], set())
         if text[start - 1 : start] == "「":
-            # In brackets stands the whole name.
+            # Such brackets have the whole name in them.
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
         for length in sorted(lengths, reverse=True):
             document = self._documents.get(self._key(tokens[:length]))
-            # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
+            # Words in small letters, such as "setup", are no name unless they begin like one, as "loi sur les cartes" does; some
             # scripts have no small letters.
             is_name = any(letter.isalpha() and not letter.islower() for letter in "".join(tokens[:length]))
             if document is not None and (is_name or (length > 1 and tokens[0].casefold() in _SMALL)):
@@ -284,7 +284,7 @@ class _Walk:
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
         path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _PLAIN_NUMBER.match(node.title) else ())
         anchor_names = node.metadata.get("anchors")
-        # The pages of a PDF say nothing of its headings.
+        # Anchors such as "page=3" of a PDF are not those of headings.
         anchors = frozenset(
             name for name in map(str, anchor_names if isinstance(anchor_names, (list, tuple)) else ()) if not _PRINTED.match(name)
         )
@@ -309,7 +309,7 @@ class _Walk:
         return starts, units
 
     def _begins(self, line: str, neighbors: Sequence[str], place: int, anchors: frozenset[str]) -> bool:
-        """Note the unit whose heading, caption or number begins a line, and return whether there is one.
+        """Add the unit whose heading, caption or number begins a line, and return whether there is one.
 
         `neighbors` are the lines before and behind it.
         """
@@ -319,7 +319,7 @@ class _Walk:
             is_known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             is_known = is_known or (marks is not None and (numbering[0] != "" or "." in numbering[1]))
-            # In a page that nothing divides, such as an RFC.
+            # In a page without other headings, such as an RFC, a line that stands alone may be one.
             is_plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
             if is_known or (not anchors and (is_heading(heading) or (is_plain and _stands_alone(heading, neighbors)))):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)
@@ -430,11 +430,11 @@ def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
     No line beside it has a number, except that of the section around it or of one inside it.
     """
     match = _PLAIN_NUMBER.match(line)
-    # "404 Not Found" is none.
+    # "404 Not Found" is no heading.
     if match is None or "." not in match[0] or len(line) > _SHORT or not line[match.end()].isupper():
         return False
     if line.endswith((".", ",", ";", ":")):
         return False
-    near = [label["dotted"] or label["deep"] or "" for other in neighbors if (label := _LABEL.match(other))]
+    numbers = [label["dotted"] or label["deep"] or "" for other in neighbors if (label := _LABEL.match(other))]
     number = match["number"]
-    return all(other and (f"{number}.".startswith(f"{other}.") or other.startswith(f"{number}.")) for other in near)
+    return all(other and (f"{number}.".startswith(f"{other}.") or other.startswith(f"{number}.")) for other in numbers)

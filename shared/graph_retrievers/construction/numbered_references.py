@@ -188,7 +188,7 @@ class _Reader:
     def __init__(self, corpus: CorpusNodes, numbered: Numbered) -> None:
         self._nodes, self._numbered = corpus.nodes, numbered
         self._passages = _Passages([corpus.nodes[row].text for row in numbered.rows])
-        # From which place and character on a unit has the text of another document.
+        # The place and the character from which on a unit has the text of another document.
         self._amendments: dict[Unit, tuple[int, int]] = {}
 
     def read(self, place: int) -> Iterator[_Cited]:
@@ -239,7 +239,7 @@ class _Reader:
         """Return the unit that a reference in another unit names in a document or a folder; several that it may mean."""
         if not reference.steps:
             return [scope] if isinstance(scope, Unit) else []
-        # Of a paragraph with points, "Satz 2" is not point 2.
+        # In a paragraph with points, "Satz 2" does not mean point 2.
         steps = [step for step in reference.steps if step[0] != _UNMARKED]
         if not steps:
             return [around] if scope is around.document() else []
@@ -263,7 +263,7 @@ class _Reader:
             units = [] if part is None else [part]
         for kind, number in inner_steps:
             if kind in HEADED or kind in CAPTIONED:
-                # Of the document of the unit, which may be another page than the one around the reference.
+                # Parts are searched for in the document of the unit, which may be another page than that of the reference.
                 parts = [part for unit in units for part in _within(self._numbered.find(unit.document(), kind, number), unit)]
                 units = parts[:_MOST]
             elif parts := [part for unit in units if (part := unit.part(number)) is not None]:
@@ -278,7 +278,7 @@ def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
     start = around.headed() if kind == "paragraph" else around
     siblings: dict[str, Unit] = {}
     for unit in start.chain():
-        # Of several lists with a point (a), the one that the place is in.
+        # If several lists have a point (a), the list around the place is meant.
         part = siblings.get(number.casefold()) or unit.part(number)
         if part is not None:
             return [part]
@@ -291,7 +291,7 @@ def _clause(outer: Unit, number: str) -> Unit | None:
     part = outer.part(number)
     if part is None or "." in number:
         return part
-    # Not an item of any list.
+    # The number may also be that of an item of a list; only a clause has clauses below it, such as 7.1.
     return part if any(inside.number.startswith(f"{number}.") for inside in part.members[:1]) else None
 
 
@@ -306,7 +306,7 @@ def _within(units: list[Unit], outer: Unit) -> list[Unit]:
     """Return those of some units, in the order of their places, that are in another one."""
     first = bisect_left(units, outer.first, key=lambda unit: unit.first)
     last = bisect_right(units, outer.last, key=lambda unit: unit.first)
-    # At the ends, a chunk may hold the end of one unit and the beginning of the next.
+    # A chunk at either end may also have the end of the unit before, or the beginning of the next.
     return [unit for unit in units[first : min(last, first + _READ)] if outer in unit.chain()]
 
 

@@ -178,7 +178,7 @@ FRENCH = NumberStyle(
         "chapter": "chapitre chapitres",
         "table": "tableau tableaux",
         "paragraph": "paragraphe paragraphes",
-        # As sentences, which no number marks either.
+        # Like sentences, these have no numbers in the text.
         "sentence": "alinéa alinéas",
     },
     plurals="annexes chapitres titres paragraphes tableaux",

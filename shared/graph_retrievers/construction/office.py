@@ -62,7 +62,7 @@ def read_slides(raw: bytes, kind: str = "") -> Page:
 def read_sheets(raw: bytes) -> Page:
     """Return a workbook of Excel as a page: a heading for each sheet, and a block for each row, below the names of the columns.
 
-    The names are the first row of a sheet if all of its cells are texts. Of a formula, the value that the file keeps is read.
+    The names are the first row of a sheet if all of its cells are texts. The value of a formula is the one that the file keeps.
     """
     archive = _check_size(raw)
     for name in archive.namelist():
@@ -104,7 +104,7 @@ def _is_markup(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
         with archive.open(part) as file:
             return file.read(_BEGINNING).lstrip(_BEFORE_MARKUP)[:1] in (b"", b"<")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError):
-        # What cannot be unpacked here cannot be later.
+        # A part that cannot be unpacked here cannot be unpacked later either.
         return False
 
 
@@ -136,7 +136,7 @@ def _call_library(function: Any) -> Any:
 
 
 def _word_html(raw: bytes) -> str:
-    # HTML and no Markdown, which has neither the places that links of a document lead to nor superscripts.
+    # The document is read as HTML, as Markdown has neither the places to which its links lead nor superscripts.
     import mammoth
     from markitdown.converter_utils.docx.pre_process import pre_process_docx
 
@@ -164,16 +164,16 @@ def _slides_markdown(raw: bytes) -> str:
 
 
 def _rows(raw: bytes) -> Iterator[Block]:
-    # Not by Markdown, for which columns with an empty cell have numbers such as "12.0".
+    # Sheets are not read by way of Markdown, where columns with an empty cell have numbers such as "12.0".
     from openpyxl import load_workbook
 
     book = load_workbook(BytesIO(raw), read_only=True, data_only=True)
     for sheet in book.worksheets:
         yield Block(sheet.title, 1, (slug(sheet.title),), leads=True)
         sheet.reset_dimensions()
-        header, first, count = "", True, 0
+        header, is_first, count = "", True, 0
         for row in sheet.iter_rows(values_only=True):
-            # What stands in front of the first cell of a row, and of the first row, is counted too.
+            # Empty cells in front of the first one of a row, and empty rows in front of the first one, count too.
             count += max(len(row), 1)
             if count > _CELLS:
                 raise UnreadableError(f"a sheet has more than {_CELLS:,} cells")
@@ -183,10 +183,10 @@ def _rows(raw: bytes) -> Iterator[Block]:
             if not cells:
                 continue
             text = " | ".join(cells)
-            names = first and len(cells) > 1 and all(isinstance(value, str) for value in row[: len(cells)])
-            header = text if names else header
-            yield Block(text, leads=names, header="" if names else header)
-            first = False
+            is_header = is_first and len(cells) > 1 and all(isinstance(value, str) for value in row[: len(cells)])
+            header = text if is_header else header
+            yield Block(text, leads=is_header, header="" if is_header else header)
+            is_first = False
 
 
 def _plain(value: Any) -> Any:
@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
 def _book(archive: zipfile.ZipFile) -> Page:
     from lxml import etree
 
-    # No entity of a file leads to another.
+    # Entities are not resolved, as they may name other files.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
     def tree(name: str) -> Any:

@@ -17,13 +17,13 @@ class Omissions:
     source : str
         What the input is called in messages, such as "the property graph".
     strict : bool, default False
-        Whether :meth:`tell` refuses the input if an item is left out.
+        Whether :meth:`report` refuses the input if an item is left out.
 
     Examples
     --------
-    >>> left = Omissions("the list", strict=True)
-    >>> left.add("entity 3", "its name is empty")
-    >>> left.tell(logging.getLogger("graph_retrievers"))
+    >>> omissions = Omissions("the list", strict=True)
+    >>> omissions.add("entity 3", "its name is empty")
+    >>> omissions.report(logging.getLogger("graph_retrievers"))
     Traceback (most recent call last):
     graph_retrievers.errors.InvalidArgumentError: 1 item of the list cannot be used: entity 3 (its name is empty).
     """
@@ -37,10 +37,10 @@ class Omissions:
         return len(self.items)
 
     def add(self, name: str, reason: str) -> None:
-        """Note that an item is left out, and why."""
+        """Add an item that is left out, and the reason."""
         self.items.append(f"{name} ({reason})")
 
-    def tell(self, logger: logging.Logger, advice: str = "", error: type[GraphRetrieverError] = InvalidArgumentError) -> None:
+    def report(self, logger: logging.Logger, advice: str = "", error: type[GraphRetrieverError] = InvalidArgumentError) -> None:
         """Warn once of all items, of which the first ten are named; with `strict` raise an error that names them all."""
         if not self.items:
             return

@@ -61,7 +61,7 @@ class PageNames:
             path = path_key(unquote(urlsplit(url).path))
             for count in range(1, min(len(path), _DEEP) + 1):
                 self._ends[path[-count:]].append((path, address))
-        # By the end of a path: the best page in each folder, made where several pages have the end.
+        # For the end of a path that several pages have: the best page for links in each folder.
         self._best: dict[_Path, dict[_Path, str]] = {}
 
     def is_shared(self, name: str) -> bool:
@@ -91,10 +91,10 @@ class PageNames:
             return entries[0][1] if entries else None
         if target not in self._best:
             best: dict[_Path, str] = {}
-            for path, address in sorted(entries, key=lambda held: (len(held[0]), held[0])):
+            for path, address in sorted(entries, key=lambda entry: (len(entry[0]), entry[0])):
                 for count in range(min(len(path), _DEEP)):
                     best.setdefault(path[:count], address)
-            # Looked up under a path that no folder has.
+            # The page with exactly this path has a key that is the path of no folder.
             if exact_page := self._at(self._root + target):
                 best[_EXACT] = exact_page
             self._best[target] = best

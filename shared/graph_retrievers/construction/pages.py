@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from graph_retrievers.graph.tokens import estimate_tokens
 
-# Characters of a title or heading.
+T = TypeVar("T")
+# Most characters of a title or heading.
 _TITLE = 300
 # A number, or a variable; "o", "e" and the like end an ordinal.
 _POWER = re.compile(r"[-+\u2212\u2013]?(?:\d[\d.,/]*[a-z]?|[b-df-np-qt-zA-Z])(?:[-+\u2212*/]\w{1,5})*")
@@ -111,6 +112,16 @@ def is_power(before: str, exponent: str) -> bool:
 def plain_lines(text: str) -> str:
     """Return a text whose lines all end with a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def squeezed(text: str) -> str:
+    """Return a text with white space as a browser shows it; soft hyphens and zero-width spaces are left out."""
+    return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())
+
+
+def once(items: Iterable[T]) -> tuple[T, ...]:
+    """Return the distinct items, in order."""
+    return tuple(dict.fromkeys(items))
 
 
 def without_number(heading: str) -> str:

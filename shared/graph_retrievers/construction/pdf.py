@@ -20,9 +20,10 @@ from graph_retrievers.construction.plain_text import page_of, with_headings
 
 logger = logging.getLogger(__name__)
 
-# A page draws so many operators at most; a few forms that contain one another can stand for billions.
+# The most operators that a page draws, and bytes of its content; a few forms that contain one another can stand for billions.
 _OPERATORS, _CONTENT = 2_000_000, 20_000_000
-# Lines at the top and at the bottom of a page that may repeat; so many pages, and this share of all, repeat what is left out.
+# How many lines at the top and at the bottom of a page may repeat; lines that this number of pages and this share of all pages
+# repeat are left out.
 _EDGE, _FEW, _SHARE = 3, 3, 0.4
 # Two lines are of one paragraph if their distance is at most that of usual lines, times this.
 _GAP = 1.45
@@ -39,7 +40,7 @@ _NO_TITLE = re.compile(
 
 @dataclass
 class _Leaf:
-    """A printed page: its lines from the top, with the height of each, and places on it that the outline and links name."""
+    """A printed page: its lines from the top, with the height of each, and its links, with the height of each."""
 
     lines: list[str]
     heights: list[float]
@@ -63,7 +64,7 @@ def read_pdf(raw: bytes) -> Page:
     :func:`~graph_retrievers.construction.plain_text.with_headings`. A link leads to the page of its destination, or to the heading
     there; its anchor is ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out,
     and so are numbers of pages. A word that is divided at the end of a line is joined. The title is the one that the file states,
-    else its first line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
+    else its first line if that looks like a title. Printed pages that are broken are left out and named in ``omissions``.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def _names(reader: Any) -> Mapping[str, Any]:
 
 
 def _leaf(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> _Leaf:
-    """Return the lines and links of a printed page."""
+    """Return a printed page as its lines and links."""
     contents = page.get_contents()
     if contents is not None and len(contents.get_data()) > _CONTENT:
         raise UnreadableError(f"a page draws more than {_CONTENT:,} bytes")
@@ -216,7 +217,7 @@ def _links(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> It
         except UnreadableError:
             raise
         except Exception:
-            # One broken link says nothing about the others.
+            # If one link is broken, the others may still be read.
             continue
 
 
@@ -286,7 +287,7 @@ def _outline(reader: Any, places: Mapping[int, int]) -> list[_Heading]:
 
 
 def _leave_out_edges(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> None:
-    """Take lines that repeat at the top or the bottom of printed pages, and headings that repeat above pages, out of these."""
+    """Remove lines that repeat at the top or the bottom of printed pages, and headings that repeat above pages."""
     edges = [{*leaf.lines[:_EDGE], *leaf.lines[-_EDGE:]} for leaf in leaves]
     counts = Counter(shape for lines in edges for shape in {_shape(line) for line in lines})
     line_counts = Counter(line for lines in edges for line in lines)
@@ -324,7 +325,7 @@ def _shape(line: str) -> str:
 
 
 def _line_key(line: str) -> str:
-    """Return the letters of a line without its numbers and what it says they number."""
+    """Return the letters of a line without its numbers, and without the word for what they number, such as "Chapter"."""
     return _LETTERS.sub("", _NUMBERS.sub("", _UNIT.sub("", line.casefold())))
 
 
@@ -335,10 +336,10 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
     goals: defaultdict[int, set[str]] = defaultdict(set)
     for leaf in leaves:
         for _, link in leaf.links:
-            if found := re.match(r"#page=(\d+)", link):
-                goals[int(found[1]) - 1].add(link[1:])
+            if match := re.match(r"#page=(\d+)", link):
+                goals[int(match[1]) - 1].add(link[1:])
     slugs: Counter[str] = Counter()
-    # What a page without text would have goes to the next one.
+    # The anchors and links of a page without text go to the next one.
     anchors: list[str] = []
     links: list[str] = []
     for number, leaf in enumerate(leaves):
@@ -359,15 +360,15 @@ def _blocks(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> Iterator[B
                 anchors.append(name if slugs[name] == 1 else f"{name}-{slugs[name] - 1}")
             yield Block(text, level, tuple(dict.fromkeys(anchors)), tuple(dict.fromkeys(links)), level > 0, page=number + 1)
             anchors, links = [], []
-        anchors += [anchor for found in at.values() for anchor in found]
-        links += [link for found in leading.values() for link in found]
+        anchors += [anchor for line_anchors in at.values() for anchor in line_anchors]
+        links += [link for line_links in leading.values() for link in line_links]
 
 
 def _begins(leaf: _Leaf, headings: Sequence[_Heading]) -> dict[int, list[tuple[_Heading, int]]]:
     """Return for lines of a page the headings that begin there, each with the number of lines that it takes."""
     begins: defaultdict[int, list[tuple[_Heading, int]]] = defaultdict(list)
     letters = [_letters(line) for line in leaf.lines]
-    # Where up to three lines together are a text; the numbers of headings may stand in the outline or in the text alone.
+    # The places of one to three lines by their letters; the number of a heading may be only in the outline, or only in the text.
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for line in range(len(letters)):
         for count in (1, 2, 3):
@@ -401,9 +402,9 @@ def _links_by_line(leaf: _Leaf) -> dict[int, list[str]]:
     links_by_line: defaultdict[int, list[str]] = defaultdict(list)
     for height, link in leaf.links:
         index = bisect_left(heights, height)
-        near = min(range(max(0, index - 1), min(len(order), index + 1)), key=lambda at: abs(heights[at] - height), default=None)
+        nearest = min(range(max(0, index - 1), min(len(order), index + 1)), key=lambda at: abs(heights[at] - height), default=None)
         # A box begins above the line of its letters.
-        links_by_line[0 if near is None else order[near]].append(link)
+        links_by_line[0 if nearest is None else order[nearest]].append(link)
     return dict(links_by_line)
 
 
@@ -441,6 +442,6 @@ def _paragraphs(leaf: _Leaf, begins: Mapping[int, Sequence[tuple[_Heading, int]]
     if start < line:
         yield 0, text(start, line), range(start, line)
     for at, starts in begins.items():
-        # Of a page without lines, or behind the last one.
+        # The page has no lines, or the headings are behind the last one.
         for heading, _ in starts if at >= count else ():
             yield heading.level, heading.title, range(0)

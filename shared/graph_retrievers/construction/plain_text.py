@@ -17,16 +17,16 @@ from graph_retrievers.construction.titles import title_lines
 
 _BLANK = re.compile(r"\n[ \t]*\n")
 _DOTS = re.compile(r"(?:\. ?){3}")
-# A short name up to a full stop, and what goes on behind it.
+# A short name up to a full stop, and the text behind it.
 _SENTENCE = re.compile(r"([^.!?:;]{1,60})\.(?:\s+(\W?[^\Wa-zß-öø-ÿ_].*))?")
-# The number of a page, behind a heading in a list of contents.
+# The number of a page behind a heading in a list of contents.
 _PRINTED = re.compile(r"[\s.]*\d*\Z")
 # Behind a sentence, a line that begins with a number.
 _ITEM = re.compile(r"(?<=[.:;!?])[ \t]*\n(?=\S{0,10} ?\d)")
 _DEEPEST = 6
-# By how much a number may be more than the one before: larger ones are those of years and pages.
+# The most by which a number may exceed the one before: larger ones are those of years and pages.
 _SKIPPED = 5
-# Letters of words that are small in a title: "Term and Termination".
+# Most letters of words that are small in a title: "Term and Termination".
 _SMALL = 3
 _OF = re.compile(rf"\s+{any_of(words('of'))}")
 # Kinds by which a text calls bare numbers: "clause 3".
@@ -137,7 +137,7 @@ def _heading(part: str, cited: Collection[str] = ()) -> _Heading | None:
     name = line[end:].strip()
     if (not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower())) or _DOTS.search(name):
         return None
-    # An item of a list may go on set in, and a list of contents has dots before the numbers of pages.
+    # An item of a list may continue in indented lines, and a list of contents has dots before the numbers of pages.
     below = "\n".join(map(str.lstrip, rest.split("\n")))
     if (title_lines(f"{name}\n{below}" if below else name, alone=False) if name else kind) and (not kind or is_heading(line)):
         return _Heading(" ".join(line.split()), kind, number, name, rest)
@@ -153,8 +153,8 @@ def _heading(part: str, cited: Collection[str] = ()) -> _Heading | None:
 
 def _is_capital(name: str) -> bool:
     """Return whether the words of a name begin with capitals, but for small ones inside."""
-    words = name.split()
-    return not words[-1][0].islower() and all(len(word) <= _SMALL or not word[0].islower() for word in words)
+    parts = name.split()
+    return not parts[-1][0].islower() and all(len(part) <= _SMALL or not part[0].islower() for part in parts)
 
 
 def _cited(paragraphs: Sequence[Block]) -> set[str]:

@@ -13,10 +13,10 @@ from graph_retrievers.construction.slugs import slug
 _LABEL = r"(?:sec|fig|tbl|eq|lst|thm|lem|cor|prp|cnj|def|exm|exr|sol|rem|alg|nte|tip|wrn|imp|cau)-(?:[\w:.-]*\w)"
 # "@fig-cards", "[-@fig-cards]" and, of bookdown, "\@ref(fig:cards)", in Markdown without the backslash.
 _REFERENCE = re.compile(rf"(?<![\w@/.])(?:\[-?@({_LABEL})\]|@({_LABEL})|@ref\(([\w:./-]+)\))", re.IGNORECASE)
-# Behind a picture, a formula or the caption of a table.
+# The label behind a picture, a formula or the caption of a table.
 _ATTRIBUTES = re.compile(rf"[ \t]*\{{#({_LABEL})[^{{}}\n]*\}}", re.IGNORECASE)
 _CLASSES = re.compile(r"[ \t]*\{[.-][^{}#\n]*\}\Z")
-# Where a division begins or ends: "::: {#thm-limit}", "::: note", ":::".
+# The line with which a division begins or ends: "::: {#thm-limit}", "::: note", ":::".
 _DIVISION = re.compile(r":{3,}[ \t]*(?:\{(?:[^{}#]*#([\w:.-]+))?[^{}]*\}|[\w-]*)[ \t]*:*")
 # "#| fig-cap: Cards" in a piece of code, and in R Markdown "{r cards, fig.cap='Cards'}" above it.
 _OPTION = re.compile(r"[ \t]*(?:#|//|%%)\|[ \t]*([\w.-]+)[ \t]*:[ \t]*(.*)")

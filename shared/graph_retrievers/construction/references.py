@@ -86,18 +86,18 @@ NUMBER = rf"(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]{{0,2}}|[IVXLCDM]{{1,7}}|[A-Z](?:[.
 _PLURALS, _AROUND = frozenset(words("plurals")), {word: after for style in STYLES for word, after in style.around.items()}
 _AFTER = "|".join(word for after in _AROUND.values() for word in after)
 ENCLOSED = re.compile(
-    # What was added behind a Korean article: "제17조의2".
+    # The second number of an article that was added behind a Korean one: "제17조의2".
     rf"(?P<before>{'|'.join(_AROUND)})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{_AFTER})(?:의\s?(?P<more>\d{{1,3}}))?"
 )
 """A number between two words, as in "제17조"."""
 _AND, _TO, _OF = any_of(words("ands")), any_of(words("ranges")), any_of(words("of"))
-# With the space behind it, which "l'article" has not.
+# The word comes with the space behind it, which "l'article" does not have.
 _THE = rf"(?:{any_of(words('the'))}\s|(?i:{'|'.join(words('elided'))}))"
 _ORDINALS = any_of(words("ordinals"))
 # "the first and second subparagraph", which no number marks in the text.
 _PASSAGE = rf"(?:{_THE}?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s{_THE}?{_ORDINALS})*\s{any_of(words('passages'))})"
 _LETTERS = any_of(word for word, kind in KINDS.items() if kind.endswith("letter"))
-# Where nothing else is tried, since most words begin otherwise.
+# The first letters of such words: nothing else is tried where others begin, as most do.
 _FIRST = "".join(
     sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
 )
@@ -138,7 +138,7 @@ _ACT_BEFORE = re.compile(
 _ACT = re.compile(
     rf"(?:[A-ZÄÖÜ][\w-]*\s){{0,3}}?(?=[A-ZÄÖÜ])[\w-]*(?i:{'|'.join(_ACTS)})(?!\w)|[A-ZÄÖÜ][\w-]+\s[A-ZÄÖÜ][\w-]*[a-zäöüß]"
 )
-# One whose name is written small: "de la loi n° 78-17", "du code civil".
+# An act whose name is written small: "de la loi n° 78-17", "du code civil".
 _SMALL_ACT = re.compile(rf"{any_of(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('after_small'))))})")
 # Korean has no spaces between references, so that what may be a word is as long as the text.
 _ACRONYM = re.compile(r"[A-ZÄÖÜ](?=\w{0,20}[A-ZÄÖÜ])\w{2}")
@@ -218,7 +218,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     results: list[Reference] = []
     chains = _chains(text, _mentions(text))
     before: Reference | None = None
-    # The last one that names a document, for "that Regulation".
+    # The last reference that names a document, for "that Regulation".
     naming: Reference | None = None
     for place, chain in enumerate(chains):
         _name(chain, text, name_at, before, naming)
@@ -226,11 +226,11 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
             if chains[place - 1].leads and not chain.scope and chain.levels[0].kind in HEADED:
                 chain.scope, chain.document, chain.leads = chains[place - 1].scope, chains[place - 1].document, True
             _inherit(chain, chains[place - 1])
-        # Expanded for what "of that Article" means behind it, and again when names behind lists are known.
+        # It is expanded for the meaning of "of that Article" behind it, and again when names behind lists are known.
         before = next(iter(_expanded(chain)), before)
         naming = before if chain.scope in (OTHER, NAMED) else naming
     for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
-        # In "Article 5 and Article 6 of that act", the act is meant of both, but not in "Section 2.1 and RFC 2119".
+        # In "Article 5 and Article 6 of that act", both are of the act, but in "Section 2.1 and RFC 2119", only one is of the RFC.
         if not chain.levels or not after.levels or _differ(chain.levels[0], after.levels[0]):
             continue
         if after.is_joined and not chain.scope and chain.levels[0].kind in HEADED:
@@ -398,7 +398,7 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
     if _THEREOF.match(text, chain.end):
         chain.scope, chain.document, _ = _antecedent(before, "")
         rank = RANKS[chain.levels[0].kind]
-        # Of "Article 1 and Article 2 thereof", the second is not in the first.
+        # In "Article 1 and Article 2 thereof", the second article is not in the first.
         chain.around = tuple(takewhile(lambda step: not step[0] or RANKS[step[0]] < rank, before.steps if before else ()))
     elif word and (tail or word["this"]):
         kind = kind_of(word["word"])
@@ -486,8 +486,8 @@ def _paths(mention: _Mention) -> list[tuple[tuple[Step, ...], str]]:
             before = [number for _, number in paths[-1][0]]
             # "(b)" behind 6(1)(a) is 6(1)(b), and behind "point 1(a)" it is 1(b).
             if not item.number or (len(before) > 1 and _shape(numbers[0]) != _shape(before[0])):
-                matches = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(numbers[0]))
-                numbers = (*before[: next(matches, len(before))], *numbers)
+                places = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(numbers[0]))
+                numbers = (*before[: next(places, len(before))], *numbers)
         steps = tuple((mention.kind if place == 0 else "", number) for place, number in enumerate(numbers))
         if item.link == "to" and paths and len(paths[-1][0]) == len(steps):
             paths[-1] = paths[-1][0], steps[-1][1]

@@ -8,7 +8,7 @@ from textwrap import dedent
 from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.construction.slugs import slug
 
-# Characters of a file that hold its header; lines of a title.
+# The header of a file is in this number of its characters; and most lines of a title.
 _HEAD, _LINES = 3_000, 5
 _HEADER = re.compile(r"^(?:Request for Comments:[ \t]*(\d+)|Internet[- ]Draft\b)", re.MULTILINE | re.IGNORECASE)
 _FOOTER = re.compile(r"\[Page \d+\][ \t]*\Z")
@@ -32,45 +32,45 @@ def is_rfc(text: str) -> bool:
 def read_rfc(text: str) -> Page:
     """Return an RFC, or an Internet-Draft, as a page with a heading for each section.
 
-    Its title is what stands alone below the header, behind the number of the RFC. Sections have the anchors of its HTML too, such
+    Its title is the number of the RFC with the indented paragraph below the header. Sections have the anchors of its HTML too, such
     as ``section-2.1``. The footers and headers of printed pages and the contents are left out.
     """
     header = _HEADER.search(text[:_HEAD])
     parts = [part.strip("\n") for part in _BLANK.split(_without_running_lines(plain_lines(text))) if part.strip()]
-    place = next((n for n, part in enumerate(parts[:_LINES]) if _is_set_in(part)), None)
+    place = next((n for n, part in enumerate(parts[:_LINES]) if _is_indented(part)), None)
     name = " ".join(parts[place].split()) if place is not None else ""
     title = ": ".join(filter(None, [f"RFC {header[1]}" if header and header[1] else "", name]))
     blocks = [Block(title, 1, leads=True)] if title else []
-    contents = False
+    in_contents = False
     for number, part in enumerate(parts):
-        # Newer RFCs list their sections without the numbers of pages, set in.
-        contents = part.strip().casefold() == _CONTENTS_HEADING or (contents and part.startswith("   "))
-        if number != place and not contents and not all(map(_CONTENTS.search, part.split("\n"))):
+        # Newer RFCs list their sections in indented lines, without the numbers of pages.
+        in_contents = part.strip().casefold() == _CONTENTS_HEADING or (in_contents and part.startswith("   "))
+        if number != place and not in_contents and not all(map(_CONTENTS.search, part.split("\n"))):
             blocks.append(_section(part) or Block(dedent(part)))
     return Page(title, blocks, is_title_stated=bool(name))
 
 
 def _without_running_lines(text: str) -> str:
     lines: list[str] = []
-    footer = False
+    is_below_footer = False
     for line in text.replace("\f", "").split("\n"):
         if _FOOTER.search(line):
-            footer = True
-        elif footer and line.strip():
-            footer = False
+            is_below_footer = True
+        elif is_below_footer and line.strip():
+            is_below_footer = False
             lines += [] if _RUNNING.match(line) else [line]
         else:
             lines.append(line)
     return "\n".join(lines)
 
 
-def _is_set_in(part: str) -> bool:
+def _is_indented(part: str) -> bool:
     lines = part.split("\n")
     return len(lines) <= _LINES and all(line.startswith("   ") for line in lines)
 
 
 def _section(part: str) -> Block | None:
-    """Return the heading that a paragraph is, None if it is none."""
+    """Return a paragraph as a heading; None if it is not one."""
     if "\n" in part or part[0].isspace() or part.rstrip().endswith((".", ",", ";", ":")):
         return None
     match = _SECTION.match(part)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.construction.cross_references import Reference, Target, mark
-from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.pages import Block, Page, once, plain_lines, squeezed
 from graph_retrievers.construction.plain_text import read_text
 
 if TYPE_CHECKING:
     from graph_retrievers.construction.rst_parser import Settings
 
-# What docutils uses for backslashes, and what stands for names until all files are read.
+# Characters that docutils uses for backslashes, and that stand for names until all files are read.
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _PEP_HEADER = re.compile(r"\A\s*PEP: *\d+\n(?:[!-9;-~]+:.*\n|[ \t]+\S.*\n)+")
 _HEADER_FIELD = re.compile(r"^([!-9;-~]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
@@ -32,11 +32,11 @@ _TEXT_ROLES = frozenset(
 )
 _RAISED = frozenset(["superscript", "sup"])
 _FUNCTION_ROLES = frozenset(["func", "meth"])
-# Characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
+# Most characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
 _SUBSTITUTED = 1_000_000
-# Bytes of a conf.py that is read.
+# Most bytes of a conf.py that is read.
 _LONGEST_CONFIG = 1_000_000
-# Where "|release|" and the like stand in the text, which conf.py defines when it runs.
+# The names in "|release|" and the like, which conf.py defines when it runs.
 _OF_SPHINX = frozenset(["version", "release", "today"])
 
 
@@ -104,10 +104,10 @@ def sphinx_settings(folder: Path, root: Path) -> Settings:
     return Settings(*(constants.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
 
 
-# All files of a project ask for the same.
+# All files of a project have the same settings.
 @lru_cache(maxsize=4)
 def _constants(path: Path, changed: int) -> Mapping[str, str]:
-    """Return the texts that a Python file assigns to names, as it is written; `changed` is when it was."""
+    """Return the texts that a Python file assigns to names, by its source; it is read again if `changed` is another time."""
     constants: dict[str, str] = {}
     # Python warns of backslashes in the texts of others.
     with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
@@ -148,13 +148,13 @@ class _Reader:
         self.references: list[Reference] = []
         self.targets: list[Target] = []
         self.fields: dict[str, str] = {}
-        # What belongs to the next block: its anchors, the labels among them, links, and the mark of a list's item.
+        # These belong to the next block: its anchors, the labels among them, links, and the mark of a list's item.
         self._anchors: list[str] = []
         self._labels: list[str] = []
         self._links: list[str] = []
         self._mark = ""
         self._level = 0
-        # Of the names in a page: where each leads.
+        # The address to which each name in the page leads.
         self._links_by_name: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._anonymous: Iterator[str] = iter(())
@@ -210,7 +210,7 @@ class _Reader:
             if self.blocks:
                 last = self.blocks[-1]
                 anchors, links = (*last.anchors, *self._anchors), (*last.links, *self._links)
-                self.blocks[-1] = Block(last.text, last.level, _once(anchors), _once(links), last.leads, None, last.header)
+                self.blocks[-1] = Block(last.text, last.level, once(anchors), once(links), last.leads, None, last.header)
             self._label("")
 
     def header(self, fields: Mapping[str, str]) -> list[Block]:
@@ -221,7 +221,7 @@ class _Reader:
             if name.lower() in _PEP_NUMBERS:
                 for number in re.findall(r"\d+", value):
                     links.append(self._reference(Reference("pep", number)))
-            blocks.append(Block(f"{name}: {value}", links=_once(links)))
+            blocks.append(Block(f"{name}: {value}", links=once(links)))
         return blocks
 
     # Blocks
@@ -232,7 +232,7 @@ class _Reader:
         if not text.strip():
             return
         text, self._mark = self._mark + text, ""
-        self.blocks.append(Block(text, level, _once(self._anchors), _once(self._links), leads, None, header))
+        self.blocks.append(Block(text, level, once(self._anchors), once(self._links), leads, None, header))
         self._label(title)
         self._anchors, self._links = [], []
 
@@ -270,12 +270,10 @@ class _Reader:
         self._level -= 1
 
     def _read_paragraph(self, node: Any) -> None:
-        from graph_retrievers.construction.html import _squeezed
-
-        bold = bool(node.children) and all(
+        is_bold = bool(node.children) and all(
             isinstance(child, self._nodes.strong) or not child.astext().strip() for child in node.children
         )
-        self.add(_squeezed(self.inline(node)), leads=bold)
+        self.add(squeezed(self.inline(node)), leads=is_bold)
 
     def _read_target(self, node: Any) -> None:
         if "refuri" in node or "refname" in node:
@@ -317,16 +315,16 @@ class _Reader:
             self._mark = f"{' '.join(self.inline(child[0]).split())}: "
             self.body(child[1]) if len(child.children) > 1 else None
             if self._mark:
-                mark, self._mark = self._mark, ""
-                self.add(mark)
+                text, self._mark = self._mark, ""
+                self.add(text)
 
     def _read_option_list_item(self, node: Any) -> None:
         options = ", ".join(option.astext() for option in node[0].children)
         self._mark = f"{options}  "
         self.body(node[1])
         if self._mark:
-            mark, self._mark = self._mark, ""
-            self.add(mark)
+            text, self._mark = self._mark, ""
+            self.add(text)
 
     def _read_line_block(self, node: Any) -> None:
         self.add("\n".join(self._lines(node, "")))
@@ -375,20 +373,20 @@ class _Reader:
             for part in group
             for row in part
         ]
-        self._rows([(row, header) for row, header in rows if isinstance(row, self._nodes.row)])
+        self._rows([(row, is_header) for row, is_header in rows if isinstance(row, self._nodes.row)])
 
     def _read_RowsNode(self, node: Any) -> None:
         self._rows([(row, place < node["header"]) for place, row in enumerate(node.children)])
 
     def _rows(self, rows: Sequence[tuple[Any, bool]]) -> None:
         header = ""
-        for row, names in rows:
+        for row, is_header in rows:
             cells = [self._cell(entry) for entry in row.children]
             while cells and not cells[-1]:
                 cells.pop()
             text = " | ".join(cells)
-            self.add(text, leads=names, header="" if names else header)
-            header = text if names else header
+            self.add(text, leads=is_header, header="" if is_header else header)
+            header = text if is_header else header
 
     def _cell(self, entry: Any) -> str:
         blocks, self.blocks = self.blocks, []
@@ -411,8 +409,7 @@ class _Reader:
     def _read_reference(self, node: Any) -> None:
         self.add(self._text(node))
 
-    def _read_RoleNode(self, node: Any) -> None:
-        self.add(self._text(node))
+    _read_RoleNode = _read_reference
 
     def _read_BoxNode(self, node: Any) -> None:
         if label := node["label"]:
@@ -461,7 +458,7 @@ class _Reader:
                 self.contents.append(self._reference(Reference("glob" if node["glob"] else "doc", entry)))
 
     def _read_system_message(self, node: Any) -> None:
-        # What could not be read is a text.
+        # The source of an element that could not be read is kept as text.
         for child in node.children:
             if isinstance(child, self._nodes.literal_block):
                 self.add(child.astext())
@@ -596,7 +593,3 @@ def _enumerator(number: int, kind: str) -> str:
             number %= value
         return roman.lower() if kind == "lowerroman" else roman
     return str(number)
-
-
-def _once(items: Sequence[str] | Iterator[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))

@@ -176,7 +176,7 @@ class _Inliner(states.Inliner):
         return elements, messages
 
     def problematic(self, text: str, rawsource: str, message: Any) -> Any:
-        # Without a number by which the message leads to it; hundreds of thousands of them take long.
+        # The element has no number by which the message refers to it, since hundreds of thousands of numbers take long.
         return nodes.problematic(rawsource, text)
 
     def interpreted(self, rawsource: str, text: str, role: str, lineno: int) -> Any:
@@ -193,12 +193,12 @@ class _Inliner(states.Inliner):
         return [node], []
 
 
-# What a part of each state has, which is one of the many classes of the parser.
+# The class with which `_Loose` is combined: one of the many classes of states of the parser.
 _State: Any = object
 
 
 class _Loose(_State):
-    """Reads every directive by itself; a part of all states."""
+    """Reads every directive by itself; a base class of all states."""
 
     nested_sm_cache: list[Any] = []
 
@@ -234,7 +234,7 @@ class _Loose(_State):
             return handler(directive)
         return self.described(directive, domain, name)
 
-    # What a directive holds
+    # The content of a directive
 
     def nested(self, directive: Directive, sections: bool = False) -> list[Any]:
         parent = nodes.container()
@@ -260,7 +260,7 @@ class _Loose(_State):
         return [box]
 
     def code(self, directive: Directive) -> list[Any]:
-        # Those that code-block and the like have is a language; of others it is the first line.
+        # The argument of code-block and the like is a language; that of these directives is the first line.
         first = directive.arguments if directive.name in ("math", "productionlist", "prompt") else []
         text = "\n".join([*first, *([""] if first and directive.content else []), *directive.content])
         box = BoxNode(title="", label=directive.options.get("name", ""), leads=False)
@@ -321,7 +321,7 @@ class _Loose(_State):
     def read_admonition(self, directive: Directive) -> list[Any]:
         return self.box(directive, directive.argument)
 
-    read_topic = read_sidebar = read_rubric = read_centered = read_dropdown = read_admonition
+    read_topic = read_sidebar = read_rubric = read_centered = read_dropdown = read_table = read_admonition
 
     def read_toctree(self, directive: Directive) -> list[Any]:
         entries = []
@@ -403,9 +403,6 @@ class _Loose(_State):
     def read_unicode(self, directive: Directive) -> list[Any]:
         codes = directive.argument.partition(".. ")[0].split()
         return [nodes.Text("".join(map(_character, codes)))]
-
-    def read_table(self, directive: Directive) -> list[Any]:
-        return self.box(directive, directive.argument)
 
     def read_list_table(self, directive: Directive) -> list[Any]:
         rows = [

@@ -14,9 +14,9 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
 from graph_retrievers.graph.tokens import estimate_tokens
 
-# A section with fewer tokens than this joins another. Anchors of a heading that its further parts repeat.
+# A section with fewer tokens than this joins another; and how many anchors of a heading its further parts repeat at most.
 _SHORT, _REPEATED = 40, 10
-# Where a block is cut: behind sentences and lines, of a row of a table first behind cells, and else behind words.
+# A block is cut behind sentences and lines, a row of a table first behind cells, and else behind words.
 _SENTENCE, _CELL, _WORD = re.compile(r"(?<=[.!?;])\s+|\n+"), re.compile(r" \| "), re.compile(r"\S+\s*")
 _PROSE, _ROW = (_SENTENCE, _WORD), (_CELL, _SENTENCE, _WORD)
 
@@ -134,7 +134,7 @@ def _sections(page: Page) -> list[_Section]:
 
 
 def _join(sections: list[_Section], section: _Section, heads: bool) -> None:
-    """Add a section to those before it, or join it with the last one; `heads`: its first subsection follows."""
+    """Add a section to those before it, or join it with the last one; with `heads`, its first subsection follows."""
     last = sections[-1] if sections else None
     is_short = section.tokens < _SHORT and not heads
     if last is not None and not section.tokens and not heads:
@@ -162,7 +162,7 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
     next_headings = iter(section.headings)
     heading = _Heading()
     counts: Counter[tuple[int, ...]] = Counter()
-    # What follows a heading or a term, in its chunk and in the next one, is about it.
+    # Texts behind a heading or a term, in its chunk and in the next one, are about it.
     around: tuple[str, ...] = ()
     term: tuple[str, ...] = ()
     for blocks in _parts(section.blocks, max_tokens):
@@ -191,7 +191,7 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
 
 
 def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the path and the names of the section that the parts of some sections, with so many tokens each, are a part of.
+    """Return the path and the names of the section around parts of sections; `tokens` has the tokens of each part by its heading.
 
     It is the innermost section that contains them, or one that contains at least half of the tokens and is within all others. The
     sections come in the order of the page.
@@ -223,7 +223,7 @@ def text_and_source(blocks: Sequence[Block], header: str = "") -> tuple[str, str
 
 
 def _repeated(block: Block, max_tokens: int) -> str:
-    """Return the header that a part repeats which begins with a block: that of its table, if there is room for both."""
+    """Return the header that is repeated above a block that begins a part: that of its table, if there is room for both."""
     # A token has up to seven letters, and a space; to count those of a long header in every part would take too long.
     room = len(block.header) <= 8 * max_tokens and estimate_tokens(block.header) + block.tokens <= max_tokens
     return block.header if room else ""

@@ -57,8 +57,8 @@ class DocumentStructure(EdgeSpec):
     --------
     >>> from graph_retrievers.construction import build_edges
     >>> from graph_retrievers.graph import Node
-    >>> headings = [{"Header 1": "Looms"}, {"Header 1": "Looms", "Header 2": "Cards"}]
-    >>> nodes = [Node(str(n), "", metadata={"source": "a.md", "chunk": n} | held) for n, held in enumerate(headings)]
+    >>> parts = [{"Header 1": "Looms"}, {"Header 1": "Looms", "Header 2": "Cards"}]
+    >>> nodes = [Node(str(n), "", metadata={"source": "a.md", "chunk": n} | headings) for n, headings in enumerate(parts)]
     >>> build_edges(nodes, DocumentStructure())
     [('0', '1', 'contains'), ('0', '1', 'next')]
     """
@@ -105,12 +105,13 @@ class _Sections:
     """The first chunk of each section of a page; `first` is that of the page."""
 
     def __init__(self, first: int) -> None:
-        # Headings as a tree: the number of what is below a number by a heading. All beginnings of a path would be its square.
+        # Headings as a tree: the number of a section by that of the section around it and its heading. To keep all beginnings of
+        # each path would take memory in the square of its length.
         self.below: dict[tuple[int, str], int] = {}
         self.rows = {0: first}
 
     def add(self, path: tuple[str, ...], row: int) -> int | None:
-        """Note a chunk and return the first chunk of the section around its own; None if its section has a chunk already."""
+        """Add a chunk, and return the first chunk of the section around its own; None if its section has a chunk already."""
         outer, place = self.rows[0], 0
         for heading in path:
             outer = self.rows.get(place, outer)

@@ -8,17 +8,17 @@ from pathlib import PurePath
 
 from graph_retrievers.graph.labels import is_random
 
-# Characters of a line that may be a title; a longer one is a paragraph that was not wrapped.
+# Most characters of a line that may be a title; a longer one is a paragraph that was not wrapped.
 _LONGEST = 100
 _UNDERLINE = re.compile(r"([^\w\s])\1{2,}\s*")
-# An item of a list, a quotation, or a line that is set in.
+# An item of a list, a quotation, or an indented line.
 _SET_OFF = re.compile(r"\s|(?:[-*+•>|]|\d+[.)])\s")
 _FIELD = re.compile(r"[\w-]+:\s")
 _OPENING = "\"'“‘«¿¡("
 _CLOSING = (*".,;:…", "。", "，", "；", "：")
 # Files that are the first page of their folder.
 _FIRST_PAGES = frozenset(["index", "_index", "readme"])
-# Hyphens of a date or a version join its numbers.
+# Hyphens between numbers are kept, as in a date or a version.
 _JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
 
 
@@ -36,8 +36,8 @@ def title_lines(text: str, alone: bool) -> int:
     """
     first_line, *lines = text.split("\n")
     line = first_line.rstrip()
-    begins = line[:1].isalnum() or line[:1] in _OPENING
-    if not begins or _SET_OFF.match(line) or len(line) > _LONGEST or line.endswith(_CLOSING) or "://" in line:
+    has_start = line[:1].isalnum() or line[:1] in _OPENING
+    if not has_start or _SET_OFF.match(line) or len(line) > _LONGEST or line.endswith(_CLOSING) or "://" in line:
         return 0
     if not any(map(str.isalpha, line)):
         return 0
@@ -47,9 +47,9 @@ def title_lines(text: str, alone: bool) -> int:
         return 2
     word = lines[0].split()[0]
     has_room = len(line) + 1 + len(word) <= max(map(len, (line, *lines)))
-    header = _FIELD.match(line) and _FIELD.match(lines[0])
-    capital = line.isupper() and not lines[0].isupper()
-    return int(bool(_SET_OFF.match(lines[0])) or capital or (has_room and not word[0].islower() and not header))
+    is_header = _FIELD.match(line) and _FIELD.match(lines[0])
+    is_capital = line.isupper() and not lines[0].isupper()
+    return int(bool(_SET_OFF.match(lines[0])) or is_capital or (has_room and not word[0].islower() and not is_header))
 
 
 def file_title(path: str | PurePath) -> str:

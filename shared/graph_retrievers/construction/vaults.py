@@ -33,9 +33,9 @@ def vault_kind(texts: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]
 
     Logseq has notes in a folder ``pages``, and in ``journals`` next to it those of days, or names with ``___`` for a slash, or
     properties such as ``alias::`` and ``id::``. Half of the notes of Dendron have an ``id`` and a ``title`` in their front matter.
-    As notes of others may have these, it also takes that ``[[one|other]]`` names notes with its second half more often than with
-    its first; or, if neither names any, that half of the notes have a ``desc`` or a time in milliseconds as Dendron writes them,
-    or a quarter a note above by the dots in the name.
+    As notes of other programs may have these, a further sign is needed: ``[[one|other]]`` names notes with its second half more
+    often than with its first; or, if both name equally many, half of the notes have a ``desc`` or a time in milliseconds as
+    Dendron writes them, or a quarter of them have a note above them by the dots in their names.
 
     `fields` has the metadata of notes whose loader took the front matter out of the text.
 

@@ -100,11 +100,11 @@ def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -
             return "cosine"
         lengths = torch.linalg.vector_norm(vectors, dim=1)
         lengths, metric = lengths[lengths > 0], "Euclidean distance"
-        lengths_told = f"vectors of different lengths ({lengths.min():.7g} to {lengths.max():.7g})"
+        subject = f"vectors of different lengths ({lengths.min():.7g} to {lengths.max():.7g})"
     else:
-        lengths_told = "vectors"
+        subject = "vectors"
     raise InvalidArgumentError(
-        f"{what} compares {lengths_told} by {metric}; a retriever compares by cosine or dot product, which order them differently. "
+        f"{what} compares {subject} by {metric}; a retriever compares by cosine or dot product, which order them differently. "
         f"{instead}"
     )
 
@@ -117,7 +117,7 @@ def equal_lengths(vectors: Tensor) -> bool:
 
 
 def faiss_metric(index: Any) -> str:
-    """Return the metric of a faiss index; an ``IndexLSH`` compares signs of its vectors, whatever it states."""
+    """Return the metric of a faiss index; an ``IndexLSH`` compares signs of its vectors, even if it states another metric."""
     if type(index).__name__ == "IndexLSH":
         return "Hamming distance"
     return _FAISS.get(int(index.metric_type), f"faiss' metric {int(index.metric_type)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from graph_retrievers.construction.slugs import slug
 
@@ -17,18 +18,18 @@ WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 # A tag, if it is not a number; Logseq and Dendron allow full stops within one.
 _TAG, _DOTTED = re.compile(r"(?<![^\s(])#([\w/-]+)"), re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
 
-# A block of Logseq by its id, and who is named in Dendron.
+# A block of Logseq by its id, and a user in Dendron.
 _BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
 _USER = re.compile(r"(?<![^\s(])@(\w+(?:[.-]\w+)*)")
-# A query of Logseq, in a line or several, and what shows another page or block.
+# A query of Logseq, in a line or several, and an embedded page or block.
 _QUERY = re.compile(
     r"^([ \t]*(?:[-*][ \t]+)?)(\{\{query\b.*\}\}|#\+BEGIN_QUERY\b(?:[^#]|#(?!\+))*+#\+END_QUERY)[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _EMBED = re.compile(r"\{\{embed[ \t]+(\[\[[^\[\]\n]*\]\]|\(\([^()\n]*\)\))[ \t]*\}\}", re.IGNORECASE)
-# A page of a PDF; Obsidian adds what is selected there, "page=3&selection=0,1,2,3".
+# A page of a PDF; Obsidian adds the selection there, "page=3&selection=0,1,2,3".
 _PRINTED = re.compile(r"page=\d+")
-# Where the part of a note begins, in Dendron with the lines to skip and where it ends.
+# What may follow the beginning of a part in Dendron: the number of lines to skip, and the end of the part.
 _RANGE = re.compile(r"(?:,\d+)?(?::#.*)?$")
 
 
@@ -44,7 +45,7 @@ def wiki_link(match: re.Match[str], kind: str = "") -> WikiLink | None:
     """Return the link of a match of :data:`WIKI_LINK`, None for one that names nothing; `kind` is the kind of the notes.
 
     Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, and ``page=3``
-    of a PDF stay.
+    of a PDF are kept.
 
     >>> wiki_link(WIKI_LINK.match("[[Loom#Parts#The cards|cards]]"))
     WikiLink(address='[[Loom#parts#the-cards]]', label='cards', embeds=False)
@@ -74,8 +75,6 @@ def link_of_address(address: str) -> str:
     if address.startswith("(("):
         return address.lower()
     if address.startswith("%5B%5B") and address.endswith("%5D%5D"):
-        from urllib.parse import unquote
-
         match = WIKI_LINK.fullmatch(unquote(address))
         link = wiki_link(match) if match else None
         return link.address if link else address
@@ -122,12 +121,12 @@ def without_block_links(text: str) -> str:
 
 
 def without_macros(text: str) -> str:
-    r"""Return a text of Logseq with the links of what it embeds, and with empty lines for queries, which it shows by their results.
+    r"""Return a text of Logseq with links in place of embedded pages and blocks, and empty lines in place of queries.
 
     >>> without_macros("- {{query (task TODO)}}\n- {{embed [[Loom]]}}")
     '- \n- [[Loom]]'
     """
-    text = _QUERY.sub(lambda found: found[1] + "\n" * found[2].count("\n"), text)
+    text = _QUERY.sub(lambda match: match[1] + "\n" * match[2].count("\n"), text)
     return _EMBED.sub(r"\1", text)
 
 

@@ -86,7 +86,7 @@ def evaluate(
     seed : int, default 0
         Seed for drawing the timed queries.
     about : mapping of str to str, optional
-        What else defines a retriever, such as the digest of a checkpoint, by name; it is told in ``settings``.
+        What else defines a retriever, such as the digest of a checkpoint, by name; ``settings`` has it.
     skip : bool, default False
         Whether to leave out a retriever that lacks something (:meth:`~graph_retrievers.retrievers.retriever.Retriever.lacks`) or
         raises a GraphRetrieverError; a note says why. If False, a note says what it ran without, and errors are raised.
@@ -180,7 +180,7 @@ def _run(
                 if not skip:
                     raise
                 errors[name] = error
-    # What the last chunk computed is not memory of the single queries that are timed.
+    # The results of the last chunk are dropped, so that their memory does not count for the queries that are timed.
     runner.close()
     return {name: results for name, results in answers.items() if name not in errors}, errors
 
@@ -205,7 +205,7 @@ class _Runner:
         if batch is None:
             batch = self._batches[id(retriever.index)] = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
         if retriever.index.relevance.listwise:
-            # Grades of one retriever's candidates are none for another's.
+            # A listwise model judges the candidates of a list together, so that its scores are not shared between retrievers.
             batch = batch.afresh()
         # Vectors, similarities and latents are shared by the retrievers; their inputs are not.
         batch = replace(batch, inputs=self._inputs(retriever, chunk))
@@ -380,14 +380,15 @@ def _unknown(index: GraphIndex, answers: dict[str, dict[str, Returned]]) -> list
     notes = []
     for name, results in answers.items():
         ids = [node for result in results.values() for node in result.ids]
-        strange = [node for node in ids if node not in index.graph]
-        if ids and len(strange) == len(ids):
+        unknown_ids = [node for node in ids if node not in index.graph]
+        if ids and len(unknown_ids) == len(ids):
             raise InvalidArgumentError(
-                f"{name} returned only ids that are not in the graph, such as {strange[0]!r}; an id of this graph is "
+                f"{name} returned only ids that are not in the graph, such as {unknown_ids[0]!r}; an id of this graph is "
                 f"{index.graph.ids[0]!r}. Let the retriever return ids of nodes."
             )
-        if strange:
-            notes.append(f"{name} returned {len(strange)} of {len(ids)} ids that are not in the graph; they count as not relevant.")
+        if unknown_ids:
+            count = f"{len(unknown_ids)} of {len(ids)} ids"
+            notes.append(f"{name} returned {count} that are not in the graph; they count as not relevant.")
     return notes
 
 
@@ -397,6 +398,6 @@ def _notes_of(answers: dict[str, dict[str, Returned]]) -> list[str]:
     for name, results in answers.items():
         counts = Counter(note for result in results.values() for note in result.notes)
         if counts:
-            (note, _), some = counts.most_common(1)[0], sum(bool(result.notes) for result in results.values())
-            notes.append(f"{name}: {some} of {len(results)} questions have notes, most often {note!r}.")
+            (note, _), noted = counts.most_common(1)[0], sum(bool(result.notes) for result in results.values())
+            notes.append(f"{name}: {noted} of {len(results)} questions have notes, most often {note!r}.")
     return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 from collections import Counter
@@ -19,6 +20,8 @@ from graph_retrievers.evaluation.run_files import write_text
 from graph_retrievers.evaluation.tables import join_names
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import complete_many
+
+_logger = logging.getLogger(__name__)
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _TEXT_LIMIT = 4096
@@ -57,22 +60,32 @@ def make_queries(
 ) -> list[Query]:
     """Return questions that need both nodes of a linked pair, with the pair as their relevant nodes (FastInsight, section 4.2.1).
 
-    They have the type ``"linked-pair"``. There are `count`, or fewer if the graph has fewer pairs, which are drawn with `seed`.
+    They have the type ``"linked-pair"``; there are fewer than `count` if too few pairs give one.
 
     Parameters
     ----------
+    graph : CorpusGraph
+    count : int, default 100
+        Maximum number of questions.
     language_model : object, optional
-        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), `workers` at the same time, and
-        may reject a pair. Without one, a question is ``What links A to x, y and z?``, where A is the title of the first node (or
+        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), and may reject a pair. Without a
+        model, a question is ``What links A to x, y and z?``, where A is the title of the first node (or
         three words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at
         least two texts if there are enough of these. Such questions favour search by words, so prefer a language model.
+    seed : int, default 0
+        Seed for drawing the pairs.
+    split : str, default "test"
+        The ``split`` of the questions.
+    workers : int, default 4
+        Number of concurrent prompts.
+    show_progress : bool, default False
 
     Raises
     ------
     InvalidArgumentError
         If no two nodes with words are linked.
     LanguageModelError
-        If the language model fails, or rejects every pair.
+        If the language model rejects every pair, or fails before it wrote a question; later, a warning says how often it failed.
 
     Examples
     --------
@@ -134,6 +147,7 @@ def _questions_of(
     """Return questions of the language model with their pairs; pairs are tried until `count` of them have one."""
     questions: list[tuple[str, tuple[int, int]]] = []
     failures: list[LanguageModelError] = []
+    errors: list[LanguageModelError] = []
     start = 0
     while len(questions) < count and start < len(pairs):
         part = pairs[start : start + count - len(questions)]
@@ -142,15 +156,19 @@ def _questions_of(
         prompts = [_PROMPT.format(first=first, second=second) for first, second in texts]
         options: dict[str, Any] = {"workers": workers, "show_progress": show_progress, "description": "writing questions"}
         answers = complete_many(model, prompts, _SCHEMA, **options)
-        failures = [answer for answer in answers if isinstance(answer, LanguageModelError)]
-        if len(failures) == len(part):
+        errors = [answer for answer in answers if isinstance(answer, LanguageModelError)]
+        failures += errors
+        if len(errors) == len(part):
             break
         for answer, pair in zip(answers, part, strict=True):
             if not isinstance(answer, LanguageModelError) and answer["needs_both"] and answer["question"].strip():
                 questions.append((" ".join(answer["question"].split()), pair))
     if not questions:
         none = LanguageModelError(f"The language model wrote a question for none of {start} linked pairs.")
-        raise failures[0] if len(failures) == len(part) else none
+        raise failures[0] if len(errors) == len(part) else none
+    if failures:
+        message = "The language model failed for %d of %d linked pairs, and %d of %d questions were made. The first error: %s"
+        _logger.warning(message, len(failures), start, len(questions), count, failures[0])
     return questions
 
 

@@ -155,10 +155,10 @@ class Evaluation:
         """Return the ids of the queries of each ``source`` (a field of the query's row), sorted; empty if no query has one."""
         return self._grouped(lambda query: str(query.extra.get("source") or ""))
 
-    def _grouped(self, name: Callable[[Query], str]) -> dict[str, list[str]]:
+    def _grouped(self, label_of: Callable[[Query], str]) -> dict[str, list[str]]:
         groups: dict[str, list[str]] = {}
         for query in self.queries:
-            if label := name(query):
+            if label := label_of(query):
                 groups.setdefault(label, []).append(query.id)
         return dict(sorted(groups.items()))
 

@@ -50,11 +50,11 @@ def topological_credit(graph: CorpusGraph, retrieved: Sequence[Collection[str]],
     >>> round(near, 4), found  # 1 / (1 + ln 2)
     (0.5906, [1.0])
     """
-    near = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
-    rows = node_rows(graph, oracle)
-    cost = path_costs(graph, rows, targets=torch.unique(torch.cat([*near, rows[:0]])))
-    none = torch.full((len(oracle),), float("inf"), dtype=torch.float64, device=graph.device)
-    return [(1 / (1 + (cost[:, each].amin(1) if each.numel() else none))).tolist() for each in near]
+    row_lists = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
+    oracle_rows = node_rows(graph, oracle)
+    costs = path_costs(graph, oracle_rows, targets=torch.unique(torch.cat([*row_lists, oracle_rows[:0]])))
+    no_path = torch.full((len(oracle),), float("inf"), dtype=torch.float64, device=graph.device)
+    return [(1 / (1 + (costs[:, rows].amin(1) if rows.numel() else no_path))).tolist() for rows in row_lists]
 
 
 def node_rows(graph: CorpusGraph, ids: Iterable[str]) -> Tensor:

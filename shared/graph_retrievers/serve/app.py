@@ -75,7 +75,7 @@ def available_retrievers(index: GraphIndex, *, time_limit: float = 30.0) -> tupl
     question = f"What is {node_entry(graph, ends[0])['name']}?"
     logger = logging.getLogger("graph_retrievers")
     level = logger.level
-    # What a retriever falls back to is told on the page.
+    # Warnings of a retriever that falls back are not logged, as the page shows what it lacks.
     logger.setLevel(logging.ERROR)
     try:
         systems = every_system()
@@ -135,10 +135,10 @@ def search_app(
         raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
     if not retrievers or len({id(each.index) for each in retrievers.values()}) != 1:
         raise InvalidArgumentError("Expected one retriever or more, all on one index.")
-    pages = _Page(retrievers, title, needs or {})
+    page = _Page(retrievers, title, needs or {})
     routes = [Route("/" if name == "page.html" else f"/{name}", _file(name), methods=["GET"]) for name in FILES]
-    routes.append(Route("/api/index", _json_handler(pages.index), methods=["GET"]))
-    for name, answer in (("search", pages.search), ("read", pages.read), ("neighbors", pages.neighbors), ("export", pages.export)):
+    routes.append(Route("/api/index", _json_handler(page.index), methods=["GET"]))
+    for name, answer in (("search", page.search), ("read", page.read), ("neighbors", page.neighbors), ("export", page.export)):
         routes.append(Route(f"/api/{name}", _json_handler(answer), methods=["POST"]))
     app = Starlette(routes=routes)
     app.add_middleware(_Guard, hosts=tuple(hosts))  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def search_app(
 
 
 class _Page:
-    """What the page asks for; each answer is JSON-plain."""
+    """The answers to the requests of the page, as values for JSON."""
 
     def __init__(self, retrievers: Mapping[str, Retriever], title: str, needs: Mapping[str, str]) -> None:
         self.retrievers, self.title, self.needs = dict(retrievers), title, dict(needs)
@@ -295,7 +295,7 @@ def _json_handler(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Requ
             status, content = 500, {"error": f"The search failed: {type(error).__name__}: {error}"[:2000]}
         if isinstance(content, str):
             return Response(content.encode("utf-8", "replace"), status, media_type="application/xml")
-        # Texts may hold half of a surrogate pair, which only ASCII can tell.
+        # Texts may hold half of a surrogate pair, for which JSON in ASCII has an escape.
         return Response(await in_thread(_json, content), status, media_type="application/json")
 
     return handle

@@ -29,15 +29,15 @@ MOST_NODES = 5000
 """Maximum number of nodes drawn for one search."""
 
 _MOST_EDGES = 2 * MOST_NODES
-# Up to so many nodes, the edges among them that the search did not walk are drawn too.
+# If at most this number of nodes is drawn, the edges among them that the search did not walk are drawn too.
 _FEW_NODES = 300
-# What of a call is listed: its best nodes.
+# How many of the best nodes of a call are listed.
 _MOST_LISTED = 200
 _NAME, _SNIPPET = 200, 320
-# Characters of a text on a page that stands for itself.
+# Most characters of a text on a page that loads nothing.
 _TEXT = 20_000
 
-# What a request asks for, in words; others are told by their names.
+# What a request asks for, in words; others are shown by their names.
 _REQUEST_TEXTS = {
     "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
     "NearestEdges": "the best {edges} by {signal}",
@@ -75,7 +75,7 @@ _REQUEST_TEXTS = {
     "Completion": "an answer of the language model",
 }
 _SIGNALS = {"dense": "vectors", "bm25": "words", "edge_dense": "the vectors of edges", "edge_bm25": "the words of edges"}
-# What a search that is not for results is for.
+# The purpose of a search that is not for results.
 _AMONG = {"start": ", to start from", "name": ", named by the question", "walk": ", to walk to", "return": ""}
 
 
@@ -122,9 +122,9 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
     with recorded() as results:
         hits = retriever.retrieve(question, k)
     seconds = perf_counter() - start
-    rows, first = _node_rows(graph, hits, results, most)
+    rows, first_steps = _node_rows(graph, hits, results, most)
     drawn = set(rows)
-    every = {row for call in results for row in np.unique(call.nodes).tolist()}
+    found = {row for call in results for row in np.unique(call.nodes).tolist()}
     return {
         "question": question,
         "retriever": retriever.name,
@@ -132,9 +132,9 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         "notes": list(hits.notes),
         "hits": [_hit(graph, hit) for hit in hits],
         "rounds": _rounds(results, drawn, question),
-        "nodes": [node_entry(graph, row) | {"step": first.get(row)} for row in rows],
+        "nodes": [node_entry(graph, row) | {"step": first_steps.get(row)} for row in rows],
         "edges": _edges(graph, rows, hits, results),
-        "left_out": len(every - drawn),
+        "left_out": len(found - drawn),
     }
 
 
@@ -177,12 +177,12 @@ def node_entry(graph: CorpusGraph, row: int) -> dict[str, Any]:
 
 def _node_rows(graph: CorpusGraph, hits: Hits, results: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
     """Return the nodes that are drawn, the most important first, and the step that found each first."""
-    first: dict[int, int] = {}
+    first_steps: dict[int, int] = {}
     for call in results:
         for row in call.nodes.tolist():
-            first.setdefault(row, call.entry.step)
-    answer = [graph.row(node) for hit in hits for node in hit.path.nodes]
-    return list(dict.fromkeys([*answer, *first]))[:most], first
+            first_steps.setdefault(row, call.entry.step)
+    path_rows = [graph.row(node) for hit in hits for node in hit.path.nodes]
+    return list(dict.fromkeys([*path_rows, *first_steps]))[:most], first_steps
 
 
 def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _request_text(call: StepResult, question: str) -> str:
     requests = [inner_request(request) for request in call.requests]
     signal, types, among = (getattr(requests[0], name, "") for name in ("signal", "types", "among"))
     k = max(getattr(request, "k", 0) for request in requests)
-    # In place of the question.
+    # The texts that are searched for in place of the question.
     texts: set[Any] = {getattr(request, "text", None) for request in (*call.requests, *requests)} - {None, question}
     return _REQUEST_TEXTS.get(call.entry.request.__name__, call.entry.request.__name__).format(
         nodes=f"{k:,} nodes" if k > 1 else "node",
@@ -252,7 +252,7 @@ def _number(score: Any) -> float | None:
 
 
 def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, results: Sequence[StepResult]) -> list[dict[str, Any]]:
-    """Return the edges that are drawn: those on paths of hits, those walked, and of few nodes all others among them."""
+    """Return the edges that are drawn: those on paths of hits, those walked, and among few nodes all others too."""
     edges: dict[tuple[int, int, str], dict[str, Any]] = {}
     row_set = set(rows)
 

@@ -12,7 +12,7 @@ from graph_retrievers.signals.dense import DenseIndex
 __all__ = ["Changes"]
 
 logger = logging.getLogger(__name__)
-# By which the length of a vector may differ from 1.
+# By how much the length of a vector may differ from 1.
 _NEAR = 1e-3
 
 

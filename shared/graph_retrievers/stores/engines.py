@@ -108,7 +108,7 @@ def write_index(
         nodes, edges = write_rows(database, index.graph, None, absent_ids, size, show_progress, points.check_alone)
         changes = points.write(max(size // 4, 1), show_progress)
     except Exception:
-        # Of two writes at once, the database may end this one, and the other is not whole either.
+        # If another write ran at the same time, the database may have ended this one, and the other is not complete either.
         with suppress(GraphRetrieverError):
             points.check_alone()
         raise

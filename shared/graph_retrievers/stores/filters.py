@@ -37,7 +37,7 @@ class Predicate:
 
 
 class PredicateBuilder(ABC):
-    """Writes a filter as one predicate, which is true or false of every node, and collects its parameters.
+    """Writes a filter as one predicate, which is true or false for every node, and collects its parameters.
 
     A subclass writes the conditions on one field. `name` is the prefix of the parameters' names.
     """
@@ -73,7 +73,7 @@ class PredicateBuilder(ABC):
 
 
 def join_tests(tests: Sequence[str], word: str) -> str:
-    """Return tests joined by AND or OR; of no tests, AND is true and OR is false.
+    """Return tests joined by AND or OR; without tests, AND is true and OR is false.
 
     >>> join_tests(["a", "b"], "OR"), join_tests([], "AND")
     ('(a OR b)', 'true')
@@ -93,6 +93,6 @@ def checked_filter(condition: Any, name: str = "filter") -> Mapping[str, Any]:
             f"{name} is a {kind}, which cannot be part of a query to a database; write it as a mapping, such as "
             '{"year": {"$gte": 1990}}.'
         )
-    # There are no nodes to filter.
+    # A graph without nodes is enough to check the filter.
     filter_mask(CorpusGraph([], []), condition)
     return flat_filter(condition)  # type: ignore[no-any-return]

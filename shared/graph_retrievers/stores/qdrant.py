@@ -123,7 +123,7 @@ class QdrantWords:
     def __init__(self, client: Any, collection: str, *, name: str = "words") -> None:
         check_client(client)
         self.client, self.collection, self.name = client, collection, name
-        self._among: list[str] | None = None
+        self._ids: list[str] | None = None
         self._analyser: BM25 | None = None
 
     def __repr__(self) -> str:
@@ -189,12 +189,12 @@ class QdrantWords:
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search ranks and counts words among them."""
         store = copy(self)
-        store._among = list(ids)
+        store._ids = list(ids)
         return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
-        ids = self._among
+        ids = self._ids
         return self._search_points([(terms, ids, k) for terms in self._terms(texts)])
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
@@ -223,8 +223,8 @@ class QdrantWords:
         from qdrant_client import models
 
         params: Any = None
-        if self._among is not None:
-            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=among_nodes(self._among)))
+        if self._ids is not None:
+            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=among_nodes(self._ids)))
         requests = [
             models.QueryRequest(
                 query=models.SparseVector(indices=list(terms), values=list(terms.values())),
@@ -235,7 +235,7 @@ class QdrantWords:
                 with_payload=[NODE],
             )
             for terms, ids, k in searches
-            # Qdrant takes no search for nothing.
+            # Qdrant refuses a search without terms, or for no points.
             if terms and k
         ]
         responses = iter(self.client.query_batch_points(self.collection, requests) if requests else ())

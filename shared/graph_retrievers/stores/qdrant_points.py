@@ -31,11 +31,11 @@ from graph_retrievers.systems.traits import traits_of
 __all__ = ["settings"]
 
 _KEY = "graph_retrievers"
-# Payload of a point: the id of the node, and by what the next write knows what is there already.
+# Payload of a point: the id of its node, and the digest by which the next write skips it.
 NODE, _DIGEST = "node_id", "digest"
 _SPACE = UUID("6f1c5b0e-58a5-4f0c-9d3b-0a8a4c1f7d52")
 _SCANNED = 1000
-# Of vectors, in a request: a server takes 32 MB unless it is told otherwise, and a number is up to 22 characters.
+# Most numbers of vectors in a request: a server takes 32 MB by default, and a number has up to 22 characters.
 _NUMBERS = 1_000_000
 
 
@@ -56,7 +56,7 @@ class QdrantPoints:
         See :func:`~graph_retrievers.stores.engines.write_index`.
     replace : bool, default False
         See there.
-    beside : bool, default False
+    foreign : bool, default False
         Whether the collection may be one that was not created here; then only the words of its points are written and deleted.
 
     Raises
@@ -99,7 +99,7 @@ class QdrantPoints:
             self.new = not client.collection_exists(collection)
             properties = None if self.new else settings(client, collection)
             self.is_own, self.deletions = bool(properties and properties.get("own")), list[Any]()
-            # Whether the collection is made anew.
+            # Whether the collection is created, or created anew.
             self.fresh = self.new
             if not self.new:
                 self._check(properties or {}, replace, foreign)
@@ -177,7 +177,7 @@ class QdrantPoints:
         """Create the collection if it does not exist, and mark it as being filled."""
         from qdrant_client import models
 
-        # By which two writes at once are noticed.
+        # Two writes at the same time are noticed by it.
         properties: dict[str, Any] = {"own": self.is_own or self.fresh, "embedding": self.embedding_name, "write": str(uuid4())}
         if isinstance(self.bm25, BM25):
             properties |= self.bm25.settings | {"mean length": self.mean}
@@ -263,7 +263,7 @@ class QdrantPoints:
         with reaching():
             if (settings(self.client, self.collection) or {}).get("write") == self.properties["write"]:
                 return
-            # With this mark, the other is not taken for whole either, whether it still runs or has ended.
+            # With this mark, the other write does not count as complete either, whether it still runs or has ended.
             self.client.update_collection(self.collection, metadata={_KEY: self.properties})
         raise DatabaseError(
             f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
@@ -362,7 +362,7 @@ def added_weights(weights: Iterable[tuple[int, float]]) -> dict[int, float]:
 
 
 class _Weights:
-    """The weights of BM25 by texts, which it keeps by words; for a mean length of texts."""
+    """The weights of BM25 for a mean length of texts, by texts; BM25 keeps them by words."""
 
     def __init__(self, bm25: BM25, mean: float) -> None:
         places = np.zeros(bm25.indptr.numel() - 1, np.uint32)

@@ -34,11 +34,11 @@ def answer(
     for link in sorted(row["links"], key=_step_order):
         relations.setdefault((link["near"], link["far"]), (link["relation"], link["forward"]))
     name = PassageGathering.name if passages else GatedPropagation.name
-    # Where every name was found, nothing was searched by vector.
-    exact = not row["missing"]
-    hits = [
-        _node_hit(node, _seed_name(exact or is_named(str(node["name"] or node["id"]))), name, relations) for node in row["found"]
-    ]
+    hits = []
+    for node in row["found"]:
+        # If every name was found, no seed is from a search by vector.
+        by_name = not row["missing"] or is_named(str(node["name"] or node["id"]))
+        hits.append(_node_hit(node, EntityLinking.name if by_name else VectorSearch.name, name, relations))
     if chains is not None:
         best = row["chains"]
         floor = best[-1]["weight"] if len(best) == search.limit else -math.inf
@@ -56,10 +56,6 @@ def listed_hits(rows: Sequence[_Row]) -> list[Hit]:
     """Return the hits of an empty question from the rows of its query, in their order, with score 0."""
     nodes = ({**row, "r": 0.0, "trail": [row["id"]], "titles": [row["name"]], "similarity": None} for row in rows)
     return [_node_hit(row, LISTING, LISTING, {}) for row in nodes]
-
-
-def _seed_name(by_name: bool) -> str:
-    return EntityLinking.name if by_name else VectorSearch.name
 
 
 def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, str], tuple[str, bool]]) -> Hit:
@@ -88,8 +84,8 @@ def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, 
 def _chain_hit(chain: _Row) -> Hit:
     steps = [(step["relation"], step["forward"]) for step in chain["steps"]]
     path = _path([node["id"] for node in chain["nodes"]], [node["name"] for node in chain["nodes"]], steps)
-    near = _similarity(chain["nodes"])
-    return Hit(" | ".join(path.nodes), path.text, chain["weight"], ChainSearch.name, path, kind="chain", similarity=near)
+    similarity = _similarity(chain["nodes"])
+    return Hit(" | ".join(path.nodes), path.text, chain["weight"], ChainSearch.name, path, kind="chain", similarity=similarity)
 
 
 def _similarity(nodes: Sequence[_Row]) -> float | None:
@@ -100,18 +96,18 @@ def _similarity(nodes: Sequence[_Row]) -> float | None:
 
 def _along(hits: list[Hit], chains: list[Hit]) -> list[Hit]:
     """Return the hits with the best chain that leads to each as its path."""
-    leads: dict[str, NodePath] = {}
+    paths: dict[str, NodePath] = {}
     for path in (chain.path for chain in chains):
         for size in range(2, len(path.nodes) + 1):
-            leads.setdefault(path.nodes[size - 1], path.beginning(size))
-    return [replace(hit, path=leads.get(hit.id, hit.path)) for hit in hits]
+            paths.setdefault(path.nodes[size - 1], path.beginning(size))
+    return [replace(hit, path=paths.get(hit.id, hit.path)) for hit in hits]
 
 
 def _distinct(chains: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the chains, best first, without those that say nothing new.
 
-    Of chains with the same nodes, in the same or the reverse order, the first stays. Chains that are a prefix of a longer one, or
-    the reverse of its end, are dropped.
+    Of chains with the same nodes, in the same or the reverse order, only the first is kept. Chains that are a prefix of a longer
+    one, or the reverse of its end, are dropped.
     """
     chains_by_path: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     parts = set()

@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 _ATTEMPTS = 3
 _SCHEMES = tuple(f"{kind}{end}" for kind in ("bolt", "neo4j") for end in ("", "+s", "+ssc"))
 _COSINES = ("gds.similarity.cosine({a}, {b})", "vector.similarity.cosine({a}, {b})")
-# Without such a function: the dot product over both lengths, computed from the lists.
+# For a database without such a function: the dot product over both lengths, computed from the lists.
 PLAIN_COSINE = (
     "(reduce(dot = 0.0, i IN range(0, size({a}) - 1) | dot + {a}[i] * {b}[i])"
     " / sqrt(reduce(one = 1e-300, x IN {a} | one + x * x) * reduce(other = 1e-300, x IN {b} | other + x * x)))"
@@ -106,7 +106,7 @@ class CypherDatabase:
         self.uri, self.name, self.schema, self.timeout = uri, name, schema or GraphSchema(), seconds("timeout", timeout)
         self._auth, self._options = auth, {"connection_timeout": timeout, **(driver_options or {})}
         self._async_drivers: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        # Calls of threads run in an event loop of their own too: there, what a server does not answer can be given up.
+        # Calls from threads run in an event loop too, where one that the server does not answer can be given up.
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=_run_loop, args=(self._loop,), name="graph-retrievers-bolt", daemon=True).start()
         self._stop = finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)

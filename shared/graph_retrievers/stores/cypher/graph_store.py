@@ -21,7 +21,7 @@ _NO_TEXT, _TEXT = "NULL AS text", "coalesce(m.{text}, '') AS text"
 _NO_EDGE = "NULL AS near, NULL AS forward, NULL AS row, NULL AS relation, NULL AS weight, NULL AS words"
 _ENDS = "n.{id} AS near, startNode(e) = n AS forward"
 _EDGE = f"{_ENDS}, e.{{position}} AS row, e.{{relation}} AS relation, e.`weight` AS weight, e.`text` AS words"
-# What is asked for, by the name of its parameter: how the nodes m are found, what is matched with them, and what is returned. In
+# For each parameter: how the nodes m are found, what is matched with them, and what is returned. In
 # ArcadeDB 26.10, a value in a map of properties that begins with "$" is read as the name of a parameter; in WHERE it is not.
 _PARTS = {
     "ids": ("MATCH (m:{label}) WHERE m.{id} = wanted", "m", _NO_TEXT, _NO_EDGE),
@@ -78,7 +78,7 @@ class CypherGraphStore:
         return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
         Each field that has dates costs one round trip, once.
         """
@@ -135,7 +135,7 @@ class CypherGraphStore:
             for title in keys[name_key(str(row["name"] or row["id"]))]
             if str(row["name"] or "").strip().casefold() == title
         ]
-        # Those with texts last.
+        # Rows with texts come last, so that they replace those without.
         nodes = [self._node(row) for row in sorted(rows, key=lambda row: row["part"] in ("names", "texts"))]
         return FetchedRows(nodes, [_edge(row) for row in rows if row["part"] == "expand"], matches)
 

@@ -35,9 +35,9 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
 
 
 def check_dates(database: CypherDatabase, condition: Any, date_fields: set[str], scope: Predicate | None = None) -> None:
-    """Raise InvalidArgumentError if a filter compares a field with dates, of which no node of a scope has one there.
+    """Raise InvalidArgumentError if a filter compares a field with dates, and no node of a scope has a date in this field.
 
-    `date_fields` are the fields that were seen to have dates there, and new ones are added; each costs one round trip, once.
+    `date_fields` are the fields that are known to have dates, and new ones are added; each costs one round trip, once.
     """
     label, schema = database.schema.names()["label"], database.schema
     clause, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)
@@ -73,7 +73,7 @@ class _Builder(PredicateBuilder):
         """Return the expression that reads a field of the node."""
         if key not in _NODE_FIELDS:
             return f"{{node}}.{self.schema.field(key)}"
-        # As in hits: text, empty where the node has none.
+        # As in hits, these are texts, empty where the node has none.
         return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[_NODE_FIELDS[key]]}), '')"
 
     def _dates(self, key: str, *operands: Any) -> str | None:
@@ -124,7 +124,7 @@ class _Builder(PredicateBuilder):
             return join_tests([*tests, fallback], "OR")
         first, after = self._parameter(period.first), self._parameter(period.after)
         tests.append(f"any(held IN {_items(dates)} WHERE held >= {first} AND held < {after})")
-        # Text beside text that is not a date.
+        # Where a node has text that is not a date, texts are compared.
         within = f"coalesce({dates} >= {first} AND {dates} < {after}, false)"
         return join_tests([*tests, f"CASE WHEN {dates} IS NULL THEN {fallback} ELSE {within} END"], "OR")
 
@@ -139,12 +139,12 @@ class _Builder(PredicateBuilder):
             value = f"CASE WHEN {value} = true THEN 1 WHEN {value} = false THEN 0 ELSE {value} END"
         if dates is None or period is None:
             return f"coalesce({value} {sign} {self._parameter(bound)}, false)"
-        # After a day is from its end on.
+        # A value after a day is one from its end on.
         edge, sign_of_dates = (period.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (period.first, sign)
         test = f"coalesce({dates} {sign_of_dates} {self._parameter(edge)}, false)"
         if is_date(operand):
             return test
-        # Text beside text that is not a date.
+        # Where a node has text that is not a date, texts are compared.
         return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {test} END"
 
     def _parameter(self, value: Any) -> str:

@@ -145,7 +145,7 @@ class SpreadingQuery:
            CASE WHEN size(kept) = 0 OR kept[-1].stop <= m.start THEN kept + [m] ELSE kept END) AS met
     WITH met, [m IN met WHERE NOT m.lower] AS written
     WITH CASE WHEN $capitals AND size(written) > 0 THEN written ELSE met END AS found
-    // A name of which no node may be a seed takes its words all the same.
+    // A name takes its words, even if none of its nodes may be a seed.
     WITH [f IN found WHERE size(f.same) > 0] AS found
     WITH reduce(nodes_found = [], f IN found | nodes_found + f.same) AS exact,
          CASE WHEN size(found) = 0 THEN [0] ELSE [] END AS missing,
@@ -259,7 +259,7 @@ class SpreadingQuery:
             condition = "" if walkable is None else " OR NOT (x.open OR c.open)"
             ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{condition})]"
             chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
-            # Of a chain between two seeds, the direction that starts at the lower row represents both, if the other exists.
+            # A chain between two seeds is kept only in the direction that starts at the lower row, if both directions exist.
             both = "" if walkable is None else " AND c.open"
             one_way = f"\n      WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0]{both})"
         return f"""\
@@ -285,7 +285,7 @@ class SpreadingQuery:
       ORDER BY i
       RETURN collect(out) AS adjacent
     }}
-    // b1, b2, ...: the most that so many further nodes can add to a chain.
+    // b1, b2, ...: the most that one, two, ... further nodes can add to a chain.
     WITH missing, state, [s IN state | s.r] AS r, adjacent
     WITH missing, state, r, adjacent, [k IN range(0, size(r) - 1) | 0.0] AS b0
     {bounds}
@@ -379,7 +379,7 @@ class SpreadingQuery:
             chains = f""", [{bounds}] AS cut,
            [c IN best_chains | {{weight: c.weight, steps: c.steps, returned: {condition}, nodes: [i IN c.p | {node}]}}] AS chains"""
         return f"""\
-    // What joins the nodes of the paths.
+    // The relationships between the nodes of the paths.
     {self.database.call("best")}
       UNWIND best AS s
       UNWIND range(1, size(s.trail) - 1) AS i

@@ -15,22 +15,22 @@ from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.systems.spreading.linking import missing_note, named_entities, names_text
 
-# The number of runs of words in a question, each of which the query looks up, grows with these.
+# The query looks up each run of words of a question, whose number grows with these limits.
 _LONGEST_NAME, _MOST_WORDS = 20, 200
 
 
 @dataclass(frozen=True)
 class CypherQuestion:
-    """One question: `text`, and what is known of it.
+    """One question: its `text`, its `vector`, shape [d], and its entities.
 
-    Its `vector`, shape [d]; its `entities`, distinct names, or None if they must be found in the text; and the vectors of the
-    entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model. `notes` say how entities were found.
+    `entities` are distinct names, or None if they must be found in the text, and `entity_vectors`, shape [len(entities), d], their
+    vectors. Vectors are None without an embedding model. `notes` say how entities were found.
     """
 
     text: str
     vector: Tensor | None
     entities: tuple[str, ...] | None
-    names: Tensor | None
+    entity_vectors: Tensor | None
     notes: tuple[str, ...] = ()
 
 
@@ -59,19 +59,20 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
         name_vectors = embed_queries(embedding, names)
     elif names and callable(vectors):
         name_vectors = check_vectors(vectors(names), len(names), name="entity vectors")
-    for vectors, texts in ((table, queries), (name_vectors, names)):
-        zero = [] if vectors is None or not vectors.numel() else (~vectors.any(1)).nonzero().flatten().tolist()
-        if zero:
-            raise InvalidVectorError(f"The vector of {shown(texts[zero[0]], 60)} is zero and has no cosine; embed another text.")
+    for matrix, texts in ((table, queries), (name_vectors, names)):
+        zero_rows = [] if matrix is None or not matrix.numel() else (~matrix.any(1)).nonzero().flatten().tolist()
+        if zero_rows:
+            text = shown(texts[zero_rows[0]], 60)
+            raise InvalidVectorError(f"The vector of {text} is zero and has no cosine; embed another text.")
     return [
         CypherQuestion(
             text,
-            None if table is None else table[position],
+            None if table is None else table[place],
             None if entity_names is None else tuple(entity_names),
             None if name_vectors is None or not entity_names else name_vectors[[rows[name] for name in entity_names]],
             notes,
         )
-        for position, (text, (entity_names, notes)) in enumerate(zip(queries, entities, strict=True))
+        for place, (text, (entity_names, notes)) in enumerate(zip(queries, entities, strict=True))
     ]
 
 

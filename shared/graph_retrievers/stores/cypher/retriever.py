@@ -134,7 +134,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             vector_index,
             types if passages else (),
         )
-        # For each scope, "" for none.
+        # Whether names have capitals, for each scope; "" stands for no scope.
         self._capitals: dict[str, bool] = {}
         # Fields that have dates.
         self._dated: set[str] = set()
@@ -149,11 +149,12 @@ class CypherSpreadingActivation(AsyncRetriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: models are called once, the database once per query."""
         questions, query = self._batch(call)
-        if self._unsure(questions, query):
+        if self._needs_names(questions, query):
             text, parameters = self._names_query(query)
             self._read_names(query, self.database.read(text, **parameters))
         return [
-            self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._query_parts(questions, query)
+            self._answer(question, parameters, self.database.read(text, **parameters))
+            for text, question, parameters in self._query_parts(questions, query)
         ]
 
     def list_nodes(self, call: Call) -> Hits:
@@ -167,7 +168,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         call = replace(call, vectors=await self._vectors_of(call.queries, call.vectors))
         # Other models compute in a thread; the database answers over the event loop.
         questions, query = await asyncio.to_thread(self._batch, call)
-        if self._unsure(questions, query):
+        if self._needs_names(questions, query):
             text, parameters = self._names_query(query)
             self._read_names(query, await self.database.aread(text, **parameters))
 
@@ -202,14 +203,14 @@ class CypherSpreadingActivation(AsyncRetriever):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         return replace(self._query, k=call.k, **predicates)
 
-    def _unsure(self, questions: list[CypherQuestion], query: SpreadingQuery) -> bool:
-        """Return whether it matters and is not known yet whether names are capitalised."""
+    def _needs_names(self, questions: list[CypherQuestion], query: SpreadingQuery) -> bool:
+        """Return whether a question must be searched for names, and it is not known yet whether these are capitalised."""
         return query.scope_key not in self._capitals and any(question.entities is None for question in questions)
 
     def _query_parts(
         self, questions: list[CypherQuestion], query: SpreadingQuery
     ) -> Iterator[tuple[str, CypherQuestion, dict[str, Any]]]:
-        """Yield each question with the text of its query before it and the parameters after it."""
+        """Yield the text of the query of each question, the question, and the parameters of the query."""
         parameters = {**query.parameters, "capitals": self._capitals.get(query.scope_key)}
         for question in questions:
             yield query.text(bool(question.entities)), question, parameters | self._parameters_of(question)
@@ -224,11 +225,11 @@ class CypherSpreadingActivation(AsyncRetriever):
                 "fallback": [] if vector is None else [vector],
             }
         limit = max(1, budget // len(question.entities))
-        vectors = [None] * len(question.entities) if question.names is None else question.names.tolist()
+        vectors = [None] * len(question.entities) if question.entity_vectors is None else question.entity_vectors.tolist()
         return {
             "question": vector,
             "each": limit,
-            "room": 0 if question.names is None else budget // limit,
+            "room": 0 if question.entity_vectors is None else budget // limit,
             "entities": [
                 {"number": number, "key": name_key(name), "vector": name_vector}
                 for number, (name, name_vector) in enumerate(zip(question.entities, vectors, strict=True))
@@ -241,8 +242,8 @@ class CypherSpreadingActivation(AsyncRetriever):
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
         entities = {name_key(name) for name in question.entities or ()}
-        passages = bool(self._query.passage_types)
-        hits = answer(row, notes, self.chains, self.chain_search, passages, is_named=lambda name: name_key(name) in entities)
+        are_passages = bool(self._query.passage_types)
+        hits = answer(row, notes, self.chains, self.chain_search, are_passages, is_named=lambda name: name_key(name) in entities)
         return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
     def _check_index(self) -> None:

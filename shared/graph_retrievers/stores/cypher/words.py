@@ -53,7 +53,7 @@ class CypherWords:
         check_database(database)
         self.database = database
         self.index = f"{database.schema.label} words" if index is None else index
-        self._among: list[str] | None = None
+        self._ids: list[str] | None = None
         # The database's analyser cuts texts into whole words.
         self._analyser = BM25([], language="", stopwords="en")
 
@@ -116,14 +116,14 @@ class CypherWords:
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; the rarity of a word is that in the whole graph."""
         store = copy(self)
-        store._among = list(ids)
+        store._ids = list(ids)
         return store
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first."""
         return [
             matches[:k]
-            for matches in self._search_rows([(text, self._among) for text in texts], None if self._among is not None else k)
+            for matches in self._search_rows([(text, self._ids) for text in texts], None if self._ids is not None else k)
         ]
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
@@ -133,7 +133,7 @@ class CypherWords:
     def _search_rows(self, requests: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of searches, each among ids (of all by default), in one query."""
         texts = [text for text, _ in requests]
-        # Korean in pairs of letters, of which a word of two is one, and as the database's analyser cuts it.
+        # Korean is searched in pairs of letters, of which a word of two is one, and in whole words, as the database cuts it.
         words = [[*terms, *_KOREAN.findall(text)] for terms, text in zip(self._analyser.tokenize(texts), texts, strict=True)]
         rows = [
             {"place": place, "text": _query(terms), "ids": ids}
@@ -142,10 +142,10 @@ class CypherWords:
         ]
         results: list[list[tuple[str, float]]] = [[] for _ in requests]
         if rows:
-            id_ = self.database.schema.names()["id"]
-            condition = "" if rows[0]["ids"] is None else f"WITH one, node, score WHERE node.{id_} IN one.ids\n"
+            id_property = self.database.schema.names()["id"]
+            condition = "" if rows[0]["ids"] is None else f"WITH one, node, score WHERE node.{id_property} IN one.ids\n"
             limit, parameters = ("", {}) if k is None else (", {limit: $limit}", {"limit": k})
-            text = _SEARCH.format(limit=limit, among=condition, id=id_)
+            text = _SEARCH.format(limit=limit, among=condition, id=id_property)
             for row in self.database.read(text, asked=rows, index=self.index, **parameters):
                 results[row["place"]].append((str(row["id"]), float(row["score"])))
         return [sorted(matches, key=lambda pair: -pair[1]) for matches in results]

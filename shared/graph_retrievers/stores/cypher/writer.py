@@ -28,9 +28,9 @@ from graph_retrievers.stores.remote.pages import name_key
 
 __all__ = ["create_vector_index", "index_names", "name_key", "prepare", "write_graph"]
 
-# Characters of an id: an entry of an index of Neo4j has 8 KB.
+# Most characters of an id: an entry of an index of Neo4j has at most 8 KB.
 _LONGEST = 2000
-# Of texts, in a query: a database holds all of a transaction in memory.
+# Most characters of texts in a query: a database holds all of a transaction in memory.
 _CHARACTERS = 10_000_000
 
 
@@ -110,7 +110,7 @@ def check_writable(schema: GraphSchema, graph: CorpusGraph) -> None:
 def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int = 1000) -> tuple[int, list[str]]:
     """Return the number of nodes with the label, and the ids of those that are not in a graph."""
     names, absent_ids = database.schema.names(), list[str]()
-    # Others may have positions too, but not both.
+    # Nodes of others may have positions too, but not a digest as well.
     count = (
         "MATCH (n:{label}) RETURN count(n) AS nodes, "
         "sum(CASE WHEN n.{position} IS NULL OR n.{digest} IS NULL THEN 1 ELSE 0 END) AS others, max(n.{position}) AS last"
@@ -121,7 +121,7 @@ def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int =
             f"{row['others']:,} of the {row['nodes']:,} nodes with the label {database.schema.label!r} were not "
             "written by write_graph, and would be deleted; choose another label: GraphSchema(label=...)."
         )
-    # Each place is looked up in the index; a condition of two bounds would read all nodes.
+    # Each position is looked up in the index; a condition of two bounds would read all nodes.
     text = "UNWIND range($first, $last) AS place MATCH (n:{label}) WHERE n.{position} = place RETURN n.{id} AS id".format(**names)
     for first in range(0, -1 if row["last"] is None else row["last"] + 1, batch_size):
         rows = database.read(text, first=first, last=first + batch_size - 1)
@@ -196,7 +196,7 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
     }
     digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
     if properties := further_properties(schema, node.metadata):
-        # Of nodes without any, digests are those of earlier versions.
+        # Nodes without any keep the digests of earlier versions.
         digest.update(json.dumps(properties).encode())
     digest.update(b"" if vector is None else vector.numpy().tobytes())
     values = None if vector is None else vector.tolist()
@@ -207,7 +207,8 @@ def _write_edges(
     database: CypherDatabase, graph: CorpusGraph, prune: bool, size: int, show_progress: bool, check: Callable[[], None]
 ) -> Changes:
     names, ends = database.schema.names(), [column.cpu().numpy() for column in (graph.sources, graph.targets)]
-    # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
+    # A database looks for a relationship among those of the node that a pattern names first: the end with fewer of them, so that
+    # hubs are not read.
     degrees = np.bincount(np.concatenate(ends), minlength=len(graph))
     order = np.argsort(ends[0], kind="stable")
     starts = np.searchsorted(ends[0][order], np.arange(len(graph) + 1))
@@ -215,7 +216,7 @@ def _write_edges(
     with progress_bar(total=len(order), desc="writing relationships", unit="row", disable=not show_progress) as bar:
         while start < len(graph):
             check()
-            # As many nodes, and edges that leave them, as a batch takes; all that leave one node are in one.
+            # A batch has as many nodes, and edges that leave them, as it takes; all edges that leave a node are in one batch.
             stop = min(max(int(np.searchsorted(starts, starts[start] + size, "right")) - 1, start + 1), start + size, len(graph))
             edge_rows = _edge_rows(graph, order[starts[start] : starts[stop]].tolist())
             old_rows = {
@@ -288,7 +289,7 @@ MATCH (s:{label})-[e{edge}]->(t:{label}) WHERE s.{id} = row.s AND t.{id} = row.t
 DELETE e"""
 
 _RELATIONSHIP = "e{edge} {{{relation}: row.relation, `copy`: row.copy}}"
-# As a property in the pattern, ArcadeDB would read the value "$rows" as the parameter.
+# Ids are compared in WHERE: in a pattern, ArcadeDB would read the value "$rows" of a property as the parameter.
 _RELATIONSHIPS = """\
 UNWIND $rows AS row
 MATCH (s:{label}) WHERE s.{id} = row.s
@@ -306,7 +307,7 @@ def prepare(database: CypherDatabase) -> None:
 def _make_index(database: CypherDatabase, kind: str, prop: str, ending: str) -> None:
     title = f"graph_retrievers {database.schema.label} {prop}"
     if len(title) > 128:
-        # Cut, it would be that of another index.
+        # If it were cut, two indexes could have the same name.
         title = f"graph_retrievers {blake2b(title.encode(), digest_size=16).hexdigest()}"
     database.write(f"CREATE {kind} {quoted(title)} IF NOT EXISTS FOR (n:{{label}}) {ending}".format(**database.schema.names()))
 

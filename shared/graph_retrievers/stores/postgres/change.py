@@ -29,7 +29,7 @@ __all__ = ["Written"]
 
 logger = logging.getLogger(__name__)
 
-# The share of changed nodes from which on the planner's statistics are made anew.
+# If more than this share of the nodes was written, the planner's statistics are made anew.
 _SHARE = 0.1
 
 
@@ -41,7 +41,7 @@ class Written(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A node that is there: its number, the digest of its contents, its position, and the document from which it was made."""
+    """A stored node: its number, the digest of its contents, its position, and the document from which it was made."""
 
     node: int
     digest: bytes
@@ -76,11 +76,11 @@ class Change:
         ).fetchall()
         self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = row
         self._first, self._replaced, self._deleted = self._next, set[int](), 0
-        # Where new nodes go.
+        # The position of the next new node.
         self._end = self.size
         self._edges = Changes()
-        # Nodes whose edges changed, or that were written; those that only got another place or degree; and how many more nodes, or
-        # fewer, have each term.
+        # The tables have nodes whose edges changed, or that were written; nodes that only got another place or degree; and by how
+        # many the number of nodes with each term grew or shrank.
         for table in (
             "affected (node integer PRIMARY KEY, written boolean NOT NULL DEFAULT false)",
             "moved (node integer)",
@@ -113,40 +113,35 @@ class Change:
         DuplicateNodeError if one was written before in this change.
         """
         old_nodes = self.node_rows(block.ids)
-        numbers, places, changed_places, moves, source_changes = (
-            list[int](),
-            list[int](),
-            list[int](),
-            list[tuple[int, int]](),
-            list[int](),
-        )
-        digests = []
+        # `numbers`, `new_positions` and `digests` are those of all nodes; a place is that of a node in the block.
+        numbers, new_positions, digests = list[int](), list[int](), list[bytes]()
+        changed_places, moves, source_changes = list[int](), list[tuple[int, int]](), list[int]()
         for place, name in enumerate(block.ids):
             digests.append(block.digest(place))
             old_node = old_nodes.get(name)
             if old_node is None:
                 numbers.append(self._next)
                 self._next += 1
-                places.append(self._end if positions is None else positions[place])
+                new_positions.append(self._end if positions is None else positions[place])
                 self._end += 1
                 changed_places.append(place)
             elif old_node.node >= self._first or old_node.node in self._replaced:
                 raise DuplicateNodeError(f"Id {shown(decoded(name))} is given twice; make ids unique (drop one or rename it).")
             else:
                 numbers.append(old_node.node)
-                places.append(old_node.position if positions is None else positions[place])
+                new_positions.append(old_node.position if positions is None else positions[place])
                 if bytes(old_node.digest) != digests[place]:
                     changed_places.append(place)
                     self._replaced.add(old_node.node)
                     if old_node.source != block.sources[place]:
                         source_changes.append(old_node.node)
-                elif old_node.position != places[place]:
-                    moves.append((old_node.node, places[place]))
+                elif old_node.position != new_positions[place]:
+                    moves.append((old_node.node, new_positions[place]))
             advance()
         if old_numbers := [numbers[place] for place in changed_places if block.ids[place] in old_nodes]:
             delete_rows(self.writing, self.corpus, old_numbers)
         if changed_places:
-            copy_nodes(self.writing, self.corpus, block, changed_places, numbers, places, digests)
+            copy_nodes(self.writing, self.corpus, block, changed_places, numbers, new_positions, digests)
             nodes = [numbers[place] for place in changed_places]
             self.writing.run(
                 "INSERT INTO affected (node, written) SELECT unnest(%(nodes)s::integer[]), true "
@@ -171,7 +166,7 @@ class Change:
         )
 
     def delete(self, nodes: Sequence[int], close: bool = True) -> None:
-        """Delete nodes and their edges, by the numbers of these nodes; with `close`, those behind them move up."""
+        """Delete nodes and their edges, by the numbers of these nodes; with `close`, the nodes behind them move up."""
         if not nodes:
             return
         count = delete_edges_of(self.writing, self.corpus, nodes)
@@ -222,7 +217,7 @@ class Change:
         self._count_terms()
         if writes > _SHARE * (self.size + writes):
             for table in ("nodes", "edges", "words", "terms", "vectors"):
-                # By a user who may not do that, it is left to the server.
+                # For a user without this right, the server only warns, and makes the statistics itself later.
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
         mark_blank(writing, corpus)

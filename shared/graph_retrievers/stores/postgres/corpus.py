@@ -18,7 +18,7 @@ SELECT corpus, version, nodes, length, dimension, embedding, settings, traits,
 FROM {corpora} WHERE name = %(name)s"""
 
 _VERSION = "SELECT version FROM {corpora} WHERE corpus = %(corpus)s"
-# Names of other indexes that an error tells.
+# Names of other indexes that an error shows.
 _MOST_NAMES = 10
 
 
@@ -82,12 +82,12 @@ class PostgresCorpus:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements in one round trip; StaleIndexError if the index was changed. See `PostgresDatabase.read`.
 
-        Each is a query, and has the parameter ``corpus``; of several, those without rows may be settings.
+        Each is a query, and has the parameter ``corpus``; among several, statements without rows may be settings.
         """
         if len(statements) > 1:
             versions, *rows = self._rows((_VERSION, {}), *statements)
         else:
-            # In one statement: a transaction of several takes longer than many a statement.
+            # The version is read by the same statement, as a transaction of two may take longer than the statement alone.
             text, parameters = statements[0]
             (records,) = self._rows((f"SELECT s.*, ({_VERSION}) FROM ({text}) s", parameters))
             # A version that is read after a statement without rows held before it too, as versions only rise.
@@ -104,7 +104,7 @@ class PostgresCorpus:
 
 
 def corpus_name(name: Any) -> str:
-    """Return a name as it is stored; InvalidArgumentError if it is none."""
+    """Return the name of an index as it is stored; InvalidArgumentError if it cannot be one."""
     if not isinstance(name, str) or not name or len(name) > 500 or not sendable(name):
         raise InvalidArgumentError(f"The name of the index is {shown(name)}; expected a text of 1 to 500 characters.")
     return encoded(name)

@@ -52,26 +52,26 @@ _MANY = 5000
 # Rows that a cursor of the server sends at a time.
 _ROWS = 10_000
 _CHECKED = 10_000
-# What a replica says if the primary has removed rows that a statement may still read.
+# The code with which a replica ends a statement that may still read rows which the primary has removed.
 _OVERTAKEN = "40001"
-# Seconds after which a call that waits for a connection looks whether its caller still does.
+# How often, in seconds, a call that waits for a connection checks whether its caller still waits.
 _PAUSE = 0.1
-# Seconds without an answer after which the network is probed, and again, at most.
+# Most seconds without an answer before the network is probed, and between two probes.
 _PROBED = 300
-# Seconds that the limit of a statement can be: 31 bits of milliseconds.
+# Most seconds of a statement's limit, which is 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
-# Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
+# Queries are planned for the values of their parameters, among them the corpus, and not compiled, which takes longer than they run.
 _SETTINGS = (
     "SELECT set_config('statement_timeout', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false), "
     "set_config('jit', 'off', false), current_setting('server_encoding')"
 )
 _LIMITED = "SELECT set_config('statement_timeout', %s, true)"
-# Of a transaction that writes, which may embed texts between its statements and waits for other writers, or reads a whole index.
+# For a transaction that writes, which may embed texts between its statements and waits for other writers, or reads a whole index.
 _UNLIMITED = (
     "SELECT set_config(name, CASE name WHEN 'work_mem' THEN '64MB' ELSE '0' END, true) FROM pg_settings WHERE name IN "
     "('work_mem', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-# What a server says of a user whom it refuses, where it gives no code.
+# Parts of the messages with which a server refuses a user without giving a code.
 _REFUSALS = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
 
 
@@ -118,7 +118,7 @@ class PostgresDatabase:
     def __init__(self, url: str, *, schema: str = "graph_retrievers", timeout: float = 30.0, connections: int = 8) -> None:
         self._psycopg = import_driver()
         if not isinstance(url, str) or not url.startswith(_SCHEMES):
-            # Not shown, because it may contain a password.
+            # The url is not shown, because it may contain a password.
             driver = _DRIVER.match(url) if isinstance(url, str) else None
             advice = f", without the driver that SQLAlchemy needs, {driver[1]!r}" if driver else ""
             raise InvalidArgumentError(
@@ -134,7 +134,7 @@ class PostgresDatabase:
             raise InvalidArgumentError(_UNREADABLE.format(f" ({reason})" if reason else "")) from None
         host, port = parts.get("host", "localhost"), parts.get("port")
         if "\x00" in url or not _PORTS.fullmatch(str(port or "")) or "@" in f"{host}{parts.get('dbname')}":
-            # A password with a character that ends it is read as one of these in part.
+            # A part of a password behind a character that ends it is read as one of these.
             raise InvalidArgumentError(_UNREADABLE.format(""))
         place, socket = ("", f"?host={host}") if str(host).startswith("/") else (host, "")
         self.where = f"postgresql://{place}{f':{port}' if port else ''}/{parts.get('dbname', '')}{socket}"
@@ -144,7 +144,7 @@ class PostgresDatabase:
         self._idle: list[Any] = []
         self._process, self._closed = os.getpid(), False
         self._cancelled: set[Any] = set()
-        # What was checked of the filters of questions, which are not bounded; see PostgresGraph.check_filter.
+        # Which parts of filters were checked: a bounded number, unlike the filters of questions; see PostgresGraph.check_filter.
         self.checked = Cache(_CHECKED)
         self.read(("SELECT 1", {}))
 
@@ -243,13 +243,13 @@ class PostgresDatabase:
 
     @contextmanager
     def _allowed(self) -> Iterator[None]:
-        """Wait until one more connection may be used, as long as the caller does."""
-        seconds = self._seconds
-        end = monotonic() + seconds
+        """Wait until one more connection may be used, as long as the caller waits."""
+        limit_seconds = self._seconds
+        end = monotonic() + limit_seconds
         while not self._free.acquire(timeout=min(_PAUSE, max(end - monotonic(), 0.0))):
             if monotonic() >= end:
                 raise DatabaseUnreachableError(
-                    f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
+                    f"All connections to {self.where} were in use for {limit_seconds:.3g} seconds; raise connections=, or ask less."
                 )
             if (limit := limit_over()) is not None:
                 raise limit.error(())
@@ -267,7 +267,7 @@ class PostgresDatabase:
                 try:
                     yield
                 except self._psycopg.Error as error:
-                    # Otherwise the driver logs the others.
+                    # If it left the pipeline, the driver would log the errors after it.
                     errors.append(error)
         except self._psycopg.Error as error:
             errors.append(error)
@@ -299,10 +299,13 @@ class PostgresDatabase:
         if self._closed:
             raise DatabaseError(f"The connection to {self.where} is closed; open another.")
         if self._process != os.getpid():
-            # Connections of the process from which this one was forked, which still uses them.
+            # The process from which this one was forked still uses its connections: they are kept, as deleting them would end them.
             self._process, self._idle, self._inherited = os.getpid(), [], self._idle
-        with suppress(IndexError):
+        try:
             connection = self._idle.pop()
+        except IndexError:
+            connection = None
+        if connection is not None:
             try:
                 return ask(connection)
             except self._psycopg.Error as error:
@@ -322,15 +325,15 @@ class PostgresDatabase:
         return self.timeout if remaining is None else min(remaining, self.timeout)
 
     def _cancel(self, connection: Any) -> None:
-        """Let the server end what a connection waits for; the connection is used no more, as the signal may come late."""
+        """Let the server end the statement of a connection, which is not used again, as the signal may come late."""
         with suppress(self._psycopg.Error):
             connection.cancel_safe(timeout=self.timeout)
         self._cancelled.add(connection)
 
     def _connected(self) -> Any:
         connection, wait = None, max(1, int(self.timeout))
-        # The server cannot end what waits for it when the network is lost.
-        lost = {"tcp_user_timeout": 1000 * wait, "keepalives_idle": min(wait, _PROBED), "keepalives_interval": min(wait, _PROBED)}
+        # When the network is lost, the server cannot end a call that waits for it.
+        probes = {"tcp_user_timeout": 1000 * wait, "keepalives_idle": min(wait, _PROBED), "keepalives_interval": min(wait, _PROBED)}
         options = self._psycopg.conninfo.conninfo_to_dict(self.url)
         try:
             connection = self._psycopg.connect(
@@ -338,7 +341,7 @@ class PostgresDatabase:
                 autocommit=True,
                 connect_timeout=wait,
                 client_encoding="UTF8",
-                **{name: value for name, value in lost.items() if name not in options},
+                **{name: value for name, value in probes.items() if name not in options},
             )
             connection.adapters.register_dumper(list, _list_dumper())
             (settings,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()
@@ -354,8 +357,8 @@ class PostgresDatabase:
         return connection
 
     def _put_back(self, connection: Any) -> None:
-        idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
-        if self._closed or not idle or connection in self._cancelled:
+        is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
+        if self._closed or not is_idle or connection in self._cancelled:
             self._cancelled.discard(connection)
             with suppress(self._psycopg.Error):
                 connection.close()
@@ -363,7 +366,7 @@ class PostgresDatabase:
             self._idle.append(connection)
 
     def _is_lost(self, connection: Any) -> bool:
-        """Return whether a connection was lost; of one that is lost at the end of a pipeline, the driver says that it is busy."""
+        """Return whether a connection was lost; the driver calls one that is lost at the end of a pipeline busy."""
         return connection.broken or connection.info.pipeline_status != self._psycopg.pq.PipelineStatus.OFF
 
     def _drop_idle(self) -> None:
@@ -395,7 +398,7 @@ class PostgresDatabase:
                 f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
                 "next call connects again."
             )
-        # Not of a table of the user.
+        # A missing table of the user has another schema.
         if code == "3F000" or (code == "42P01" and f"{self.schema}." in message):
             return DatabaseError(
                 f"{self.where} has no index in the schema {self.schema!r} ({message}). Write one with write_index, or give schema=."
@@ -458,9 +461,9 @@ class Writing:
 
     @contextmanager
     def joining(self, rows: int) -> Iterator[None]:
-        """Have statements inside join a number of rows with tables, of whose contents the planner may know nothing yet.
+        """Plan the statements inside for a join of a number of rows with tables whose contents the planner may not know yet.
 
-        It would take a new index for one of a few nodes, and compare each of its nodes with all of the rows.
+        The planner would take a new index for one of a few nodes, and compare each of its nodes with all of the rows.
         """
         if rows <= _MANY:
             yield
@@ -500,12 +503,13 @@ def check_database(database: Any) -> None:
         raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
 
 
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, ceil(1000 * seconds)))
+def _milliseconds(duration: float) -> str:
+    """Return a duration in seconds as the value of a setting."""
+    return str(max(1, ceil(1000 * duration)))
 
 
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:
-    # Its description would be made of each column.
+    # The number of columns is read from the result, as the cursor would first make a description of each.
     return cursor.fetchall() if cursor.pgresult.nfields else []
 
 

@@ -18,7 +18,7 @@ from graph_retrievers.stores.postgres.values import decoded
 # Nodes whose tokens are counted.
 _TEXTS = 2000
 _OF = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
-# Evenly among those that the user may read, which can be few of the index.
+# The sample is even among the nodes that the user may read, which may be few of those of the index.
 _SAMPLE = f"""\
 SELECT s.position FROM (
     SELECT n.position, row_number() OVER (ORDER BY n.position) - 1 AS place, count(*) OVER () AS nodes {_OF}
@@ -53,7 +53,7 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         (sample, {"texts": _TEXTS}),
     )
     if not texts:
-        # Of rows that a policy hides.
+        # A policy of the database hides all rows.
         raise EmptyGraphError(f"The user may read no node of {corpus!r}.")
     ids, contents, titles = map(list, zip(*(map(decoded, row) for row in texts), strict=True))
     graph = CorpusGraph(ids, contents, titles=titles, include_titles=corpus.traits["include_titles"])

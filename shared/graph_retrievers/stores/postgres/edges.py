@@ -21,8 +21,8 @@ _SAME_EDGE = "o.corpus = %(corpus)s AND o.source = n.source AND o.target = n.tar
 def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> int:
     """Write edges to the temporary table ``new_edges``, with the numbers of their nodes, and return how many there are.
 
-    UnknownNodeError if a node is not there. Their positions begin at 0, and so do their copies, which count the edges of the same
-    ends and relation.
+    UnknownNodeError if a node is not there. Positions count the edges from 0, copies count from 0 those of the same ends and
+    relation.
     """
     writing.run(
         'CREATE TEMPORARY TABLE given_edges (number bigint, source text COLLATE "C", target text COLLATE "C", '
@@ -67,12 +67,12 @@ def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
         if not (sendable(edge.source) and sendable(edge.target)):
             raise UnknownNodeError(f"Edge {number}, {shown(edge, 200)}, names a node whose id is not valid Unicode.")
         texts = map(encoded, (edge.source, edge.target, edge.relation))
-        # As in memory.
+        # Weights are of single precision, as in memory.
         yield (number, *texts, float(np.float32(edge.weight)), encoded(edge.text))
 
 
 def replace_edges(writing: Writing, corpus: int) -> Changes:
-    """Make the edges of an index those of ``new_edges``; the same edge is of the same ends, relation and copy."""
+    """Make the edges of an index those of ``new_edges``; edges are the same if they have the same ends, relation and copy."""
     condition = f"{_SAME_EDGE} AND o.copy = n.copy"
     deletions = _change(
         writing,
@@ -99,7 +99,7 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
 
 
 def append_edges(writing: Writing, corpus: int, first: int) -> int:
-    """Add the edges of ``new_edges`` behind those that are there, of which none has the position `first`; return their number."""
+    """Add the edges of ``new_edges`` with positions from `first` on, behind those that are there; return their number."""
     return _change(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, source, target, relation, "
@@ -161,7 +161,7 @@ def delete_edges_of(writing: Writing, corpus: int, nodes: Sequence[int]) -> int:
 
 
 def touch_neighbors(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
-    """Have :func:`count_neighbors` look at the neighbours of nodes too."""
+    """Add nodes that have edges, and their neighbours, to those at which :func:`count_neighbors` looks."""
     _change(
         writing,
         "SELECT source, target FROM {edges} WHERE corpus = %(corpus)s AND (source = ANY(%(nodes)s) OR target = ANY(%(nodes)s))",
@@ -181,7 +181,7 @@ def _change(writing: Writing, statement: str, **parameters: Any) -> int:
 
 
 def count_neighbors(writing: Writing, corpus: int) -> None:
-    """Bring degrees up to date, and which nodes are linked to other documents; of the nodes in ``affected``.
+    """Bring up to date the degrees of the nodes in ``affected``, and which of them are linked to other documents.
 
     See :func:`~graph_retrievers.systems.traits.documents_linked`. Nodes with another degree are added to ``moved``.
     """

@@ -32,13 +32,13 @@ logger = logging.getLogger(__name__)
 _NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata::text"
 _TEXT = "n.text, n.origin::text"
 _FROM = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
-# In a scope, the neighbours that are in it.
+# In a scope, a degree counts the neighbours that are in it.
 _DEGREE = """\
 (SELECT count(DISTINCT o.node) FROM {edges} e JOIN {nodes} o
     ON o.corpus = n.corpus AND o.node = CASE WHEN e.source = n.node THEN e.target ELSE e.source END
     WHERE e.corpus = n.corpus AND (e.source = n.node OR e.target = n.node) AND o.node <> n.node AND @scope@)::integer"""
 _NEAR = "WITH near AS (SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(expand)s)@scope@) "
-# Their ends come as nodes in the same round trip, so that no edge looks them up, except for those that must be in a scope.
+# The ends of edges come as nodes in the same round trip; only where they must be in a scope are they looked up for each edge.
 _EDGES = (
     _NEAR
     + """\
@@ -64,7 +64,7 @@ SELECT @node@ FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.node IN (
 # Kinds of values of a field, by what JSON calls them.
 _KINDS = {"string": "text", "number": "number", "array": "list", "object": "mapping"}
 _DOT = re.compile(r"\.")
-# Most conditions for each of which a node is looked for, and fields of all nodes that are read for a warning.
+# A node is looked for by each of at most this many conditions; and how many fields of all nodes are read for a warning at most.
 _CONDITIONS, _FIELDS = 20, 10_000
 
 
@@ -108,17 +108,17 @@ class PostgresGraph:
         """
         store = copy(self)
         store._scope = filter_predicate(scope, "scope")
-        # What holds of fields is of the scope, and messages show fields and values of its nodes alone.
+        # Checks of filters are kept apart for each scope, as messages show fields and values of its nodes alone.
         store._scope_key = sha256(repr(store._scope).encode()).digest()
         return store
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
-        A warning tells of a field that no node has, and of a value that cannot match any value there, as in memory
+        A warning names a field that no node has, and a value that cannot match any value there, as in memory
         (:func:`~graph_retrievers.graph.filters.filter_mask`), unless nodes have more than 10,000 fields. What is new in a filter
-        costs one round trip, once for an open database, an index and a scope; a warning costs another, which reads all fields. Of
-        more than 20 new conditions, this one alone is made.
+        costs one round trip, once for an open database, an index and a scope; a warning costs another, which reads all fields. For
+        more than 20 new conditions, only the second is made.
         """
         flat = checked_filter(condition)
         self._check_dates(flat)
@@ -148,11 +148,11 @@ class PostgresGraph:
             key = (*problem, None if kinds is None else frozenset(kinds))
             if problem not in cache and key not in cache:
                 conditions.setdefault(key, part)
-        # To look for a node for each of many takes longer than to read what fields there are.
+        # Many conditions are not tried one by one, as it is faster to read which fields there are.
         flags = self._satisfied([*conditions.values()]) if len(conditions) <= _CONDITIONS else [False] * len(conditions)
         missing: list[tuple[str, str, Any]] = []
         for (key, part), passes in zip(conditions.items(), flags, strict=True):
-            # Only in one of several threads, and not again if what follows fails, since it may take long.
+            # The cache lets only one of several threads go on, and not again if the rest fails, since it may take long.
             cache.get(key, (lambda: None) if passes else partial(missing.append, part))
         if not missing:
             return
@@ -163,9 +163,9 @@ class PostgresGraph:
         kinds_of = defaultdict[str, set[str]](set)
         for name, kind in rows:
             kinds_of[decoded(name)].add(_KINDS[kind])
-        # Of a database alone.
+        # Only a database has this field.
         kinds_of.pop(BLANK, None)
-        # Without the paths inside them.
+        # Fields are named without the paths inside them.
         fields = [name for name in sorted(kinds_of) if not any(name[: dot.start()] in kinds_of for dot in _DOT.finditer(name))]
         for key, fault in faults(missing, lambda name: kinds_of.get(name, set()), fields):
             cache.get(self._checked(*key), partial(logger.warning, "%s", fault))
@@ -186,7 +186,7 @@ class PostgresGraph:
         return results
 
     def _checked(self, *parts: Any) -> tuple[Any, ...]:
-        """Return the key of what was checked of the nodes of this store."""
+        """Return the key of a check of the nodes of this store."""
         return self.corpus.number, self._scope_key, *parts
 
     def positions(self, limit: int) -> dict[str, int]:
@@ -199,7 +199,7 @@ class PostgresGraph:
         """Return the number of nodes, and min(`count`, N) of them, the first by position."""
         statement = (f"SELECT {_NODE} {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s", {"limit": count})
         if self._scope is None:
-            # Below which all positions are, also for a user who may read some of the nodes.
+            # The number is that of all nodes, also for a user who may read only some: all positions are below it.
             (rows,) = self._read(statement)
             return self.corpus.nodes, FetchedRows([_node(row) for row in rows])
         (((size,),), rows) = self._read((f"SELECT count(*) {_FROM}{self._and('n')}", {}), statement)
@@ -220,39 +220,39 @@ class PostgresGraph:
         statements: dict[str, Statement] = {}
         scope = self._and("n")
 
-        def ask(part: str, columns: str, where: str, **values: Any) -> None:
+        def add(part: str, columns: str, where: str, **values: Any) -> None:
             statements[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
 
         if ids:
-            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sendable_texts(ids))
+            add("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sendable_texts(ids))
         if positions:
-            ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
+            add("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
         if titles:
             titles_by_key = {encoded(title): title for title in titles if sendable(title)}
             where = "left(n.title_key, 500) = ANY(%(begun)s) AND n.title_key = ANY(%(titles)s)"
             prefixes = [title[:500] for title in titles_by_key]
-            ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
+            add("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(titles_by_key), begun=prefixes)
         if names:
             where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
             keys = sendable_texts(names)
-            ask("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
+            add("names", f"{_NODE}, {_TEXT}", where, names=keys, begun=[name[:500] for name in keys])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sendable_texts({*texts, *expand}))
+            add("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sendable_texts({*texts, *expand}))
         if expand:
-            near = {"expand": sendable_texts(expand), "limit": limit + 1}
-            ends = ""
+            parameters = {"expand": sendable_texts(expand), "limit": limit + 1}
+            joined = ""
             if self._scope is not None:
-                ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
-            statements["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
-            node = f"{_NODE}, NULL, NULL, n.node"
-            statements["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
+                joined = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
+            statements["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", joined), parameters)
+            ends = _ENDS.replace("@scope@", scope).replace("@node@", f"{_NODE}, NULL, NULL, n.node")
+            statements["ends"] = (ends.replace("@scope_of_end@", scope), parameters)
         rows = dict(zip(statements, self._read(*statements.values()), strict=True)) if statements else {}
         matches = [TitleMatch(titles_by_key[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
-        # Those with texts last.
+        # Rows with texts come last, so that they replace those without.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
         ends_by_node = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
-        # Of a page above the limit, which is refused, some ends are missing.
+        # Some ends are missing only from a page above the limit, which is refused.
         edge_rows = [row for row in rows.get("edges", []) if row[1] in ends_by_node and row[2] in ends_by_node]
         return FetchedRows(nodes, _edges(edge_rows, ends_by_node), matches)
 

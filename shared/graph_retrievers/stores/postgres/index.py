@@ -70,7 +70,7 @@ def _opened(database: PostgresDatabase, name: str, exact: bool, options: dict[st
         with database.pinned() as state:
             yield _opened(state, name, exact, options)[1]
 
-    # So that it is of one state, even if others write all the time.
+    # The database is pinned so that the index is of one state, even if others write all the time.
     with database.pinned() as state:
         corpus = PostgresCorpus(state, name)
         stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen, "pinned": pinned}

@@ -21,7 +21,7 @@ from graph_retrievers.stores.postgres.words import stored_term
 from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.traits import is_place
 
-# Bytes of an id: an entry of an index of PostgreSQL has 2,700.
+# Most bytes of an id: an entry of an index of PostgreSQL has at most about 2,700.
 _LONGEST = 2600
 BLOCK = 5000
 """Nodes that are written at a time."""
@@ -57,8 +57,8 @@ class CountedWords:
 class NodeBlock:
     """Some nodes of a graph, with their words and vectors.
 
-    `rows` are their n rows in the graph, of which `words` has all, and `vectors`, shape [n, d], their vectors: zeros for a node
-    without one, and None if the index has none.
+    `rows` are their n rows in the graph, `words` has the words of all rows of the graph, and `vectors`, shape [n, d], the vectors
+    of these nodes: zeros for a node without one, and None if the index has none.
     """
 
     def __init__(self, graph: CorpusGraph, rows: Sequence[int], words: CountedWords, vectors: np.ndarray | None) -> None:
@@ -72,7 +72,7 @@ class NodeBlock:
         node = self.graph.node(self.rows[place])
         content = [self._settings, node.id, node.title, node.text, node.type, node.metadata, node.origin]
         digest = blake2b(json.dumps(content).encode(), digest_size=16)
-        # Words may be of other texts than the node's.
+        # The words are part of it, as they may be those of another text than the node's.
         digest.update(json.dumps(sorted(zip(*self.words.of(self.rows[place]), strict=True))).encode())
         digest.update(b"" if self.vectors is None else self.vectors[place].astype("<f4").tobytes())
         return digest.digest()
@@ -98,11 +98,11 @@ class NodeBlock:
 
 def check_ids(graph: CorpusGraph) -> None:
     """Raise InvalidArgumentError if an id is too long for an index of a table."""
-    if name := next((node for node in graph.ids if len(encoded(node).encode()) > _LONGEST), None):
-        raise InvalidArgumentError(
-            f"The id {shown(name)} has {len(name.encode()):,} bytes; the index of a database takes at most {_LONGEST:,}: shorten "
-            "it."
-        )
+    for name in graph.ids:
+        if (size := len(encoded(name).encode())) > _LONGEST:
+            raise InvalidArgumentError(
+                f"The id {shown(name)} has {size:,} bytes; the index of a database takes at most {_LONGEST:,}: shorten it."
+            )
 
 
 def copy_nodes(
@@ -140,7 +140,7 @@ def _word_lines(corpus: int, block: NodeBlock, places: Sequence[int], numbers: S
     for place in places:
         row, node = block.rows[place], numbers[place]
         length = int(block.words.lengths[row])
-        # The last column is what COPY reads as 12 bytes.
+        # COPY reads the last column as 12 bytes.
         lines += [
             f"{corpus}\t{node}\t{_escaped(term)}\t\\\\x{node:08x}{count:08x}{length:08x}\n"
             for term, count in zip(*block.words.of(row), strict=True)
@@ -158,7 +158,7 @@ def _escaped(text: str) -> str:
 
 
 def _vector_rows(corpus: int, vectors: np.ndarray, numbers: np.ndarray) -> Iterator[bytes]:
-    """Yield the rows of vectors in the binary form of COPY, and of pgvector: width, nothing, and the numbers."""
+    """Yield the rows of vectors in the binary form of COPY, and of pgvector: the width, two empty bytes, and the numbers."""
     yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
     width = vectors.shape[1]
     integer = [("size", ">i4"), ("value", ">i4")]
@@ -188,8 +188,8 @@ def delete_rows(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
 
 
 def mark_blank(writing: Writing, corpus: int) -> None:
-    """Bring the field that tells which nodes have nothing to read up to date, see :mod:`graph_retrievers.graph.blank`."""
-    # Of two pages with one title, that with a text tells what the title of the other one is worth.
+    """Bring up to date the field that marks nodes with nothing to read, see :mod:`graph_retrievers.graph.blank`."""
+    # A page without text is marked if it has the title of one with a text, which says what the title is about.
     rows = writing.run(
         "WITH read AS (SELECT DISTINCT type FROM {nodes} WHERE corpus = %(corpus)s AND silence = 0), "
         "found AS (SELECT n.node, n.fields ? %(blank)s AS is_marked, n.silence > 1 AND n.type IN (SELECT type FROM read) AND ("

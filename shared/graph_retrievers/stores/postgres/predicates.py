@@ -112,7 +112,7 @@ class _Field:
         instants = [item.first for item in periods if item.after - item.first == 1]
         values = [text for item in items if item is not None and (text := self._json(item)) is not None]
         if values:
-            # The first is found by an index, and lists of other lengths pass it.
+            # The first test is answered by an index, but lets lists of other lengths pass.
             containers = self.builder.parameter([self._holding(value) for value in values], "jsonb[]")
             tests.append(
                 f"({{node}}.fields @> ANY({containers}) AND {self.value} = ANY({self.builder.parameter(values, 'jsonb[]')}))"
@@ -121,7 +121,7 @@ class _Field:
         if instants:
             tests.append(self._if_date(f"{date} = ANY({self.builder.parameter(instants, 'bigint[]')})", _FALSE))
         if days:
-            # A remainder has the sign of what is divided.
+            # A remainder has the sign of the dividend.
             start = f"{date} - mod(mod({date}, {DAY}) + {DAY}, {DAY})"
             tests.append(self._if_date(f"({start}) = ANY({self.builder.parameter(days, 'bigint[]')})", _FALSE))
         return join_tests(tests, "OR")
@@ -143,7 +143,7 @@ class _Field:
         if item is None:
             return text_test
         if isinstance(value, (list, Mapping)):
-            # What contains a list is not equal to it.
+            # jsonb's containment is not enough: a list also contains lists that are not equal to one of its items.
             condition = f"item = {self.builder.parameter(item, 'jsonb')}"
             items = f"EXISTS (SELECT FROM jsonb_array_elements({self.value}) AS item WHERE {condition})"
             return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {items} ELSE false END"
@@ -154,7 +154,7 @@ class _Field:
         period = moment(operand)
         if period is None:
             return self._plain_order(sign, value)
-        # After a day is from its end on.
+        # A value after a day is one from its end on.
         edge, comparison = (period.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (period.first, sign)
         fallback = _FALSE if is_date(operand) else self._plain_order(sign, period.text)
         return self._if_date(f"{self.date}::bigint {comparison} {self.builder.parameter(edge, 'bigint')}", fallback)
@@ -165,7 +165,7 @@ class _Field:
         if not isinstance(bound, (int, float)) or bound != bound:
             self._json(bound)
             return _FALSE
-        # Not math.isinf, which cannot read an integer of hundreds of digits.
+        # math.isinf cannot read an integer of hundreds of digits.
         if bound in (math.inf, -math.inf):
             return self._is("number", _TRUE) if (bound > 0) == (sign[0] == "<") else _FALSE
         return self._is("number", f"{self.value} {sign} {self.builder.parameter(comparable(bound), 'jsonb')}")

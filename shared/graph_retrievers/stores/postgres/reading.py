@@ -46,8 +46,8 @@ def read_index(
     """Return an index in PostgreSQL as one in memory, for what reads a whole index, such as HippoRAG, ``evaluate`` and ``serve``.
 
     Nodes, edges and vectors are read in one state of the database, and nothing is embedded. A user whom a policy of the database
-    shows only some of the nodes gets these, and the edges between them. Later changes do not follow:
-    :attr:`PostgresCorpus.version` tells whether there were any.
+    shows only some of the nodes gets these, and the edges between them. Later changes do not follow; there were some if
+    :attr:`PostgresCorpus.version` is higher.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def read_index(
     check_database(server)
     with nullcontext() if server is database else server, server.pinned() as state:
         corpus = PostgresCorpus(state, name)
-        # It refuses words of an earlier version.
+        # This refuses words of an earlier version.
         PostgresWords(corpus)
         # A policy may show the user fewer nodes than the index has.
         (((readable,),),) = corpus.read((_COUNT, {}))

@@ -8,7 +8,7 @@ from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 LAYOUT = "graph-retrievers 3"
 """Comment of the schema: the version of its tables."""
 
-# What PostgreSQL says of a user without the right.
+# The code with which PostgreSQL refuses a user without the right.
 _NO_RIGHT = "42501"
 
 # Texts are compared by their characters, as Python does. The columns `title_key` and `name_key` are those by which titles and names
@@ -111,7 +111,7 @@ def ensure_tables(database: PostgresDatabase) -> None:
     if exists:
         check_layout(layout, database.where, database.schema)
         return
-    # In a transaction of its own, so that writers of different indexes do not wait for each other.
+    # The transaction ends before an index is written, so that writers of different indexes do not wait for each other.
     with database.writing() as writing:
         _create_tables(writing, database.where, database.schema)
 

@@ -21,7 +21,7 @@ _TEXTS, _CHARACTERS = 1000, 1000
 # Characters of a name by which it is compared.
 _CUT = 1000
 _OF = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
-# Of the nodes of a page with one title, the first is meant by it; see graph_retrievers.graph.page_order.
+# A title names the first of the nodes of its page that have it; see graph_retrievers.graph.page_order.
 _COUNTS = f"""\
 SELECT count(*), coalesce(sum(n.length), 0), coalesce(bool_or(n.title <> ''), false), count(*) FILTER (WHERE n.linked),
     coalesce(max(n.name_words), 0), count(*) FILTER (WHERE n.is_lower AND (n.title = '' OR n.page = '')),
@@ -46,7 +46,7 @@ class CorpusTraits(NamedTuple):
 
 
 def corpus_traits(writing: Writing, corpus: int, settings: Mapping[str, Any], include_titles: bool) -> CorpusTraits:
-    """Return what is true of an index with all of its nodes; `settings` are those of BM25.
+    """Return the properties of an index; `settings` are those of BM25.
 
     Everything is counted by the database, and 2,000 nodes are read.
     """
@@ -67,7 +67,7 @@ class _Corpus:
         types = self._rows(f"SELECT n.type, bool_and(n.is_name) {_OF} GROUP BY n.type")
         relations = self._rows("SELECT relation FROM {edges} WHERE corpus = %(corpus)s GROUP BY relation ORDER BY min(position)")
         names = [kind for kind, is_name in types if is_name]
-        # Where all nodes are names, they are not those in the texts of others.
+        # Where all nodes are names, there are no texts of others for them to be names in.
         names = names if len(names) < len(types) else []
         share = self._mention_share()
         traits = {
@@ -115,13 +115,11 @@ class _Corpus:
 
     def _names_identify(self, share: float) -> bool:
         analyser = BM25([], **{name: self._settings[name] for name in BM25.options})
-        words = analyser.tokenize([node_name(title, text, name) for _, name, title, text in self._sample])
-        terms = sorted({stored_term(word) for own_words in words for word in own_words})
+        word_lists = analyser.tokenize([node_name(title, text, name) for _, name, title, text in self._sample])
+        terms = sorted({stored_term(word) for words in word_lists for word in words})
         rows = self._rows("SELECT term, nodes FROM {terms} WHERE corpus = %(corpus)s AND term = ANY(%(terms)s)", terms=terms)
         counts = dict(rows)
-        return rare_names(
-            [[counts.get(stored_term(word), 0) for word in own_words] for own_words in words], self.size, lambda: share
-        )
+        return rare_names([[counts.get(stored_term(word), 0) for word in words] for words in word_lists], self.size, lambda: share)
 
     def _mention_share(self) -> float:
         positions, _, titles, texts = map(list, zip(*self._sample, strict=True)) if self._sample else ([], [], [], [])
@@ -173,7 +171,7 @@ class _Corpus:
         return [(place, title or name) for place, name, title, _ in rows if not title or place in places]
 
     def _named_positions(self, rows: Sequence[tuple[int, str, str, str]]) -> set[int]:
-        """Return the positions of the nodes that are meant by their titles: of nodes of a page with the same title, the first."""
+        """Return the positions of the nodes that their titles name: of nodes of a page with the same title, only the first."""
         first_places, shared_pages = dict[tuple[str, str], int](), set[str]()
         for place, _, title, page in rows:
             if title and page and first_places.setdefault((page, title), place) != place:

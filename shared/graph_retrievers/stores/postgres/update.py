@@ -135,7 +135,7 @@ def update_index(
             return writing.run(text, **parameters).fetchall()  # type: ignore[no-any-return]
 
         (row,) = ask(_STATE, {"name": encoded_name})
-        # Of another writer who has come first.
+        # Another writer may have come first, whose state counts.
         if documents.take_state(_state(row)) and nodes:
             block = documents.block(nodes, ask)
         if change.settings is None and block is None:
@@ -153,12 +153,12 @@ def update_index(
         state = documents.state
         assert state.settings is not None
         changes = change.finish(state.settings, state.dimension, decoded(state.embedding), state.include_titles)
-    documents.tell()
+    documents.warn_of_bare()
     return changes
 
 
 class _State(NamedTuple):
-    """What is true of all nodes of an index; no settings if it is new."""
+    """The stored properties of an index that new documents must fit; `settings` is None if it is new."""
 
     corpus: int
     settings: Any
@@ -196,7 +196,7 @@ class _Documents:
         self._count, self._bare_count, self._bare_id = 0, 0, ""
 
     def take_state(self, state: _State) -> bool:
-        """Return whether the state of the index is another than that with which documents were read, and take it."""
+        """Take another state of the index, unless it is the one with which documents were read; return whether it was taken."""
         is_other = state[1:] != self._block_state[1:]
         if is_other:
             self.state, self._count, self._bare_count = state, 0, 0
@@ -282,8 +282,8 @@ class _Documents:
         zeros = torch.zeros(self.state.dimension)
         return {places[at - 1]: zeros if data is None else torch.from_numpy(read_vector(data)) for at, data in rows}
 
-    def tell(self) -> None:
-        """Warn of nodes without a vector."""
+    def warn_of_bare(self) -> None:
+        """Warn of nodes without a vector, if there were any."""
         if self._bare_count:
             warn_of_bare_nodes(self._bare_count, self._count, self._bare_id)
 

@@ -17,16 +17,16 @@ from graph_retrievers.graph.nested import look_up
 _CODES = {"\x00": "\x01\x02\x02", "\x01": "\x01\x02\x03", "\x02": "\x01\x03\x02", "\x03": "\x01\x03\x03"}
 _CHARACTERS = {code: character for character, code in _CODES.items()}
 _WRITTEN, _READ = re.compile("[\x00-\x03]"), re.compile("\x01[\x02\x03]{2}")
-# Characters of texts that an array has after a backslash.
+# Characters that are escaped by a backslash in the texts of an array.
 _QUOTED = re.compile(r'["\\]')
-# From here on, a float is an integer, and its shortest writing may be that of another one.
+# From here on, a float is an integer, and its shortest decimal form may be another integer.
 _EXACT = 2.0**53
-# Bytes before the numbers of a vector.
+# Bytes before the numbers in the binary form of a vector.
 _HEADER = 4
 
 
 def read_vector(data: bytes) -> np.ndarray:
-    """Return a vector from the binary form of pgvector, which begins with its width and two bytes of nothing: float32, shape [d].
+    """Return a vector from the binary form of pgvector, which begins with its width and two empty bytes: float32, shape [d].
 
     >>> read_vector(bytes([0, 2, 0, 0]) + np.array([1.0, 0.5], ">f4").tobytes())
     array([1. , 0.5], dtype=float32)
@@ -40,7 +40,7 @@ def encoded(text: str) -> str:
     >>> encoded("loom"), encoded("a\x00b"), encoded("a") < encoded("a\x00b") < encoded("a\x01") < encoded("a ")
     ('loom', 'a\x01\x02\x02b', True)
     """
-    return _WRITTEN.sub(lambda found: _CODES[found[0]], text)
+    return _WRITTEN.sub(lambda match: _CODES[match[0]], text)
 
 
 def decoded(text: str) -> str:
@@ -50,7 +50,7 @@ def decoded(text: str) -> str:
     'a\x00b\x01c'
     """
     # Most have none, which is found in a fraction of the time.
-    return _READ.sub(lambda found: _CHARACTERS[found[0]], text) if "\x01" in text else text
+    return _READ.sub(lambda match: _CHARACTERS[match[0]], text) if "\x01" in text else text
 
 
 def sendable(text: str) -> bool:

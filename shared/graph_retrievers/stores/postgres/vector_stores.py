@@ -67,7 +67,7 @@ class StoreTable:
     connected : callable
         Calls a function with a synchronous connection of SQLAlchemy, and returns its result.
     collection : tuple of a table and a name, optional
-        The table of collections, and the collection of which rows are meant; None if the table has one alone.
+        The table of collections, and the name of the collection whose rows are read; None if the table has only one.
     """
 
     store: str
@@ -99,7 +99,7 @@ class StoreTable:
 
         columns = self.table.c
         expressions = [sa.cast(columns[self.id], sa.Text), columns[self.text]]
-        # As text, because drivers differ in what they make of JSON, and have no vectors.
+        # JSON is read as text, because drivers differ in what they make of it, and vectors as bytes, because drivers have none.
         expressions += [sa.null() if self.metadata is None else sa.cast(columns[self.metadata], sa.Text)]
         expressions += [sa.func.vector_send(sa.cast(columns[self.vector], Vector()))]
         expressions += [sa.cast(sa.func.to_json(columns[name]), sa.Text) for name in self.fields]
@@ -132,14 +132,14 @@ class StoreTable:
         return f", and the table has documents of {few([shown(name) for name in names])}" if names else ""
 
     def place(self) -> tuple[str, str, str | None]:
-        """Return the name of the table, its schema, and the key of the collection, None if the table has one alone.
+        """Return the name of the table, its schema, and the key of the collection, None if the table has only one.
 
         Raises InvalidArgumentError if there is no such collection, and DatabaseError if the database fails.
         """
         import sqlalchemy as sa
 
         name = str(self.table.name)
-        # The one that the names in the store's own statements mean.
+        # The schema that the name without a schema means in the store's own statements.
         first = (
             "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.oid = to_regclass(format('%I', CAST(:name AS text)))"
@@ -268,11 +268,11 @@ def _langchain_table(store: Any, inner: Any) -> StoreTable:
 
 
 def _llama_table(store: Any) -> StoreTable:
-    # Connects, and creates the table unless it is there, as each method of the store does.
+    # This connects, and creates the table unless it is there, as each method of the store does.
     store._initialize()
     table = store._table_class.__table__
     columns: dict[str, Any] = {"id": "node_id", "text": "text", "vector": "embedding", "metadata": "metadata_", "order": "id"}
-    # Its queries compare by cosine, whatever its index does.
+    # The store's queries compare by cosine, whatever its index does.
     options: dict[str, Any] = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
     return StoreTable(f"the {type(store).__name__} {shown(store.table_name)}", table, **columns, **options)
 

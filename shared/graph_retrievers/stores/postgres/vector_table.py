@@ -13,7 +13,7 @@ from graph_retrievers.stores.postgres.vector_stores import store_table
 
 __all__ = ["VectorTable"]
 
-# Bytes of a name of PostgreSQL.
+# Most bytes of a name in PostgreSQL.
 _LONGEST = 63
 _TYPES = ("vector", "halfvec")
 _COLUMNS = """\
@@ -97,7 +97,7 @@ class TableColumns:
     type : str
         "vector" or "halfvec".
     parameters : dict
-        Of the conditions.
+        The parameters of the conditions.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class TableColumns:
     @property
     def joined(self) -> str:
         """The rows of nodes `n` with their vectors `v.vector`, which is NULL for a node that has no row."""
-        # In this form, few ids are looked up in an index of the column.
+        # Compared as the type of the column, ids are looked up in its index.
         same = f"{self._id}{self._collation} = n.id::{self._id_type}"
         return (
             f"{{nodes}} n LEFT JOIN LATERAL (SELECT {self._vector}::vector AS vector FROM {self._from} "
@@ -146,7 +146,7 @@ class TableColumns:
     @property
     def absent(self) -> str:
         """The statement that reads how many nodes have no row, and the least of their ids."""
-        # Not as a condition of each node: what was just written has no statistics, and the plan may be one that takes minutes.
+        # A condition on each node may be planned in a way that takes minutes, as nodes that were just written have no statistics.
         return (
             "SELECT count(*), min(id) FROM (SELECT n.id FROM {nodes} n WHERE n.corpus = %(corpus)s EXCEPT "
             f'SELECT {self._id}::text COLLATE "C" FROM {self._from} WHERE {self._rows}) absent'

@@ -20,9 +20,9 @@ from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
 
-# A scope of fewer nodes is searched exactly: an index would read more.
+# A scope of fewer nodes is searched exactly, as a search of the HNSW index would read more.
 _FEW = 10_000
-# Candidates that a search of an index holds, at least and at most.
+# The fewest and the most candidates of a search of an HNSW index.
 _LEAST_CANDIDATES, _MOST_CANDIDATES = 100, 1000
 _AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\
@@ -106,10 +106,10 @@ class PostgresVectors:
         return [[name for name, _ in results] for results in self.nearest(vectors, k)]
 
     def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
-        """Return the ids of :meth:`search` with their cosines, which are 0 of a vector of zeros."""
+        """Return the ids of :meth:`search` with their cosines, which are 0 for a vector of zeros."""
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "vectors": [_vector_text(vector) for vector in np.asarray(vectors)],
             "k": k,
             "members": self._members,
@@ -117,23 +117,23 @@ class PostgresVectors:
         among = "" if self._members is None else " AND v.node = ANY(%(members)s)"
         source, kind = "{vectors}", "vector"
         if self._table is not None:
-            source, kind, asked = self._table.source, self._table.type, asked | self._table.parameters
+            source, kind, parameters = self._table.source, self._table.type, parameters | self._table.parameters
         exact = self.exact or (self._members is not None and len(self._members) < _FEW)
-        # Of an exact search, no index of distances can give the order; an index of the user may be there.
+        # With "+ 0", no index gives the order of an exact search; an index of the user may be there.
         distance = "(v.vector::vector <=> q.vector) + 0"
         if not exact:
             distance = f"(v.vector::{kind}({self.corpus.dimension})) <=> q.vector::{kind}"
-        # Last what has names of the user.
+        # The source is filled in last, as it has names of the user, which may look like a place to fill in.
         text = _SEARCH.replace("@distance@", distance).replace("@among@", among).replace("@source@", source)
         if exact:
-            statements: list[Statement] = [(text, asked)]
+            statements: list[Statement] = [(text, parameters)]
         else:
-            # One more than wanted, which ends the ties: for another one, the search would go on.
-            held = min(max(k + 1, _LEAST_CANDIDATES), _MOST_CANDIDATES)
+            # One more than wanted, which shows that the ties have ended: otherwise the search would go on.
+            candidates = min(max(k + 1, _LEAST_CANDIDATES), _MOST_CANDIDATES)
             statements = [
                 ("SET LOCAL hnsw.iterative_scan = 'strict_order'", {}),
-                (f"SET LOCAL hnsw.ef_search = {held}", {}),
-                (text, asked),
+                (f"SET LOCAL hnsw.ef_search = {candidates}", {}),
+                (text, parameters),
             ]
         *_, rows = self.corpus.read(*statements)
         if self._table is not None and self._members is None and not rows:
@@ -141,12 +141,12 @@ class PostgresVectors:
         found: list[list[tuple[str, float]]] = [[] for _ in vectors]
         for place, name, cosine in rows:
             found[place - 1].append((decoded(name), cosine))
-        # Of equal distances, the lowest positions.
-        found = [each[:k] for each in found]
+        # Of nodes at equal distances, those at the lowest positions are kept.
+        found = [pairs[:k] for pairs in found]
         if not exact and kind == "halfvec":
             # Distances of an index of half precision are those of a vector that was rounded too.
-            cosines = self.cosines([(vector, [name for name, _ in each]) for vector, each in zip(vectors, found, strict=True)])
-            found = [[(name, told[name]) for name, _ in each] for told, each in zip(cosines, found, strict=True)]
+            cosines = self.cosines([(vector, [name for name, _ in pairs]) for vector, pairs in zip(vectors, found, strict=True)])
+            found = [[(name, by_id[name]) for name, _ in pairs] for by_id, pairs in zip(cosines, found, strict=True)]
         return found
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
@@ -213,7 +213,7 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
     """
     m = positive("m", m, 100, 2)
     ef_construction = positive("ef_construction", ef_construction, 1000, 2 * m)
-    # Which refuses a corpus without vectors.
+    # This refuses a corpus without vectors.
     store = PostgresVectors(corpus)
     if store._table is not None:
         raise InvalidArgumentError(

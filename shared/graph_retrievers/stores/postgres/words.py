@@ -20,9 +20,9 @@ from graph_retrievers.stores.postgres.vectors import members_of
 
 __all__ = ["PostgresWords"]
 
-# Bytes of a term: an entry of an index has 2,700.
+# Most bytes of a term: an entry of an index has at most about 2,700.
 _LONGEST = 500
-# The texts that have a term; in a scope, those of its nodes.
+# The number of texts that have a term; in a scope, among its nodes.
 _HAVE = "t.nodes"
 _HAVE_OF_SCOPE = "(SELECT count(*) FROM {words} o WHERE o.corpus = %(corpus)s AND o.term = t.term AND o.node = ANY(%(members)s))"
 _TERMS = """\
@@ -49,10 +49,10 @@ SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS 
     SELECT string_agg(w.posting, ''::bytea) AS postings FROM {{words}} w
     WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
-# To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
+# Looking up the terms of a node takes as long as reading this many rows; and bounds are this much larger to allow for rounding.
 _ROWS, _SLACK = 60, 1.000001
 # The terms with their idf, and what is found of nodes, each as five numbers: the place of the node, that of the term among those of
-# its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server
+# its query, from 1, and the posting. They are grouped by terms where they are read, which takes less time. OFFSET 0 lets the server
 # look up the terms of a query in one place of the index for each node.
 _LOOKUP = f"""{_TERMS}, terms_of AS MATERIALIZED (
     SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms FROM asked GROUP BY query
@@ -110,7 +110,7 @@ class _Scored:
 
     def add(self, terms: Iterable[_Weights]) -> None:
         """Add the weights of terms; nodes that cannot be among the k best any more are left out."""
-        # The rarest first, from which the best have most of their scores: then, most nodes of the others are left out.
+        # The rarest terms come first, which give the best nodes most of their scores: most nodes of the other terms are left out.
         parts = sorted(terms, key=lambda term: len(term.nodes))
         for term in parts:
             self.common.pop(term.place, None)
@@ -130,15 +130,15 @@ class _Scored:
 
     def _add(self, nodes: np.ndarray, weights: np.ndarray, rest: float) -> None:
         """Add the weights of a term to the scores; `rest` is as for :meth:`_keep`."""
-        place = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
-        having = nodes[place] == self.nodes
-        self.scores[having] += weights[place[having]]
-        new = _SLACK * (weights + rest) >= self.least
-        new[place[having]] = False
-        if new.any():
-            merged = np.concatenate([self.nodes, nodes[new]])
+        places = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
+        mask = nodes[places] == self.nodes
+        self.scores[mask] += weights[places[mask]]
+        is_new = _SLACK * (weights + rest) >= self.least
+        is_new[places[mask]] = False
+        if is_new.any():
+            merged = np.concatenate([self.nodes, nodes[is_new]])
             order = np.argsort(merged, kind="stable")
-            self.nodes, self.scores = merged[order], np.concatenate([self.scores, weights[new]])[order]
+            self.nodes, self.scores = merged[order], np.concatenate([self.scores, weights[is_new]])[order]
         if len(self.scores) >= self.k:
             self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
@@ -229,20 +229,18 @@ class PostgresWords:
         search of a scope one more.
         """
         terms = self._terms(texts)
-        places, searches = _places(terms), [_Scored(list(item.values()), k) for item in terms]
+        places, searches = _places(terms), [_Scored(list(counts.values()), k) for counts in terms]
         self._read(searches, _RARE, places, k=k, few=_FEW)
-        while any(next_places := [item.next_terms() for item in searches]):
+        while any(next_places := [search.next_terms() for search in searches]):
             self._read(searches, "true", [place for place in places if place[1] in next_places[place[0]]])
         rest = [place for place in places if place[1] in searches[place[0]].common]
-        queries = [item.nodes if item.common else item.nodes[:0] for item in searches]
-        nodes, owners = (
-            np.concatenate([np.zeros(0, np.int64), *queries]),
-            np.repeat(np.arange(len(queries)), list(map(len, queries))),
-        )
+        node_lists = [search.nodes if search.common else search.nodes[:0] for search in searches]
+        nodes = np.concatenate([np.zeros(0, np.int64), *node_lists])
+        owners = np.repeat(np.arange(len(node_lists)), list(map(len, node_lists)))
         looked_up = self._looked_up(_OF_NODES, rest, owners.tolist(), nodes.tolist())
         for query, weights in groupby(looked_up, key=attrgetter("query")):
-            searches[query].add(item._replace(nodes=nodes[item.nodes]) for item in weights)
-        best = [item.best() for item in searches]
+            searches[query].add(part._replace(nodes=nodes[part.nodes]) for part in weights)
+        best = [search.best() for search in searches]
         parameters = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
             "rows": [node for nodes, _ in best for node in nodes],
@@ -260,19 +258,19 @@ class PostgresWords:
         rows = self._query(_POSTINGS.replace("@read@", condition), requests, **parameters)
         for query, terms in groupby(rows, key=itemgetter(0)):
             weights = []
-            for _, place, having, idf, is_read, postings in terms:
+            for _, place, count, idf, is_read, postings in terms:
                 if is_read:
                     table = _numbers(postings, 3)
-                    # As they were written, mostly.
+                    # Most are in the order in which nodes were written, which is that of their numbers.
                     if (table[1:, 0] < table[:-1, 0]).any():
                         table = table[np.argsort(table[:, 0])]
                     weights.append(_Weights(query, place, table[:, 0].astype(np.int64), self._weighed(idf, table)))
                 else:
-                    scored[query].common[place] = having, scored[query].times[place] * idf
+                    scored[query].common[place] = count, scored[query].times[place] * idf
             scored[query].add(weights)
 
     def _looked_up(self, text: str, requests: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:
-        """Return the weights of terms in some nodes, each for its query, with the places of the nodes for their numbers."""
+        """Return the weights of terms in some nodes, each for its query; `nodes` of a result are places in `looked_up`."""
         if not requests or not looked_up:
             return []
         rows = self._query(text, requests, owners=owners, looked_up=looked_up)
@@ -327,7 +325,7 @@ class PostgresWords:
     def _weighed(self, idf: float, postings: np.ndarray) -> np.ndarray:
         """Return the weights of a term from its postings, shape [n, 3]: float32, shape [n]."""
         (nodes, words), (k1, b) = self._counts(), (self.corpus.settings["k1"], self.corpus.settings["b"])
-        # As in memory, where a mean of 0 has no meaning.
+        # Texts without words have a mean of 0, which would be divided by; BM25 in memory has the same bound.
         mean = max(words / max(nodes, 1), 1e-9)
         _, count, length = postings.T
         return (idf * (count / (k1 * (1 - b + b * length / mean) + count))).astype(np.float32)  # type: ignore[no-any-return]
@@ -343,7 +341,7 @@ def _places(terms: Sequence[Mapping[str, int]]) -> list[_Place]:
 
 
 def stored_term(term: str) -> str:
-    """Return a term as a row has it: of a very long one, such as a line of a picture, the beginning and a digest."""
+    """Return a term as a row has it: for a very long one, such as an encoded picture, its beginning and a digest."""
     encoded_term = encoded(term)
     if len(encoded_term) * 4 <= _LONGEST or len(encoded_term.encode()) <= _LONGEST:
         return encoded_term

@@ -1,4 +1,4 @@
-"""An index, or a graph of which an index is made, written into PostgreSQL, and brought up to date there."""
+"""Write an index, or a graph with words and vectors that are made of it, into PostgreSQL, and bring it up to date there."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def write_index(
     >>> write_index(index, database, "machines").nodes  # doctest: +SKIP
     Changes(written=1200, moved=0, deleted=0)
     """
-    _check_database(database)
+    check_database(database)
     graph, bm25, dense = index.graph, index.signals.get("bm25"), index.signals.get("dense")
     if not isinstance(bm25, BM25):
         raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
@@ -96,7 +96,7 @@ def write_index(
     elif table is not None:
         raise MissingSignalError("The index has no vectors, and vectors= says where they are; build it of the same store.")
     blocks = _blocks_of(graph, CountedWords(bm25), None if dense is None or table is not None else dense)
-    # Also where the vectors are, if they are not written.
+    # The settings name the table of the vectors if these are not written.
     settings = bm25.settings if table is None else {**bm25.settings, "vectors": table.to_dict()}
     dimension = 0 if dense is None else dense.dimension
     return _write(graph, blocks, settings, dimension, index.embedding_name, database, name, table, replace, show_progress)
@@ -117,17 +117,13 @@ def write_graph(
     `vectors` returns the vectors of n texts: Tensor, shape [n, d], of unit length; by default the index has none. It is called
     while other writers of this index wait, so the texts should be embedded, and their vectors kept, before.
     """
-    _check_database(database)
+    check_database(database)
     languages = languages_of(graph.contents(), stem=True if vectors is None else None)
     blocks = _make_blocks(graph, languages, vectors)
     first = next(blocks)
     dimension = 0 if first.vectors is None else first.vectors.shape[1]
     all_blocks = chain([first], blocks)
     return _write(graph, all_blocks, first.words.settings, dimension, embedding_name, database, name, None, replace, show_progress)
-
-
-def _check_database(database: Any) -> None:
-    check_database(database)
 
 
 def _write(
@@ -185,7 +181,7 @@ def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, w
         )
 
 
-def _parts(graph: CorpusGraph) -> Iterator[range]:
+def _row_ranges(graph: CorpusGraph) -> Iterator[range]:
     return (range(start, min(start + BLOCK, len(graph))) for start in range(0, len(graph), BLOCK))
 
 
@@ -194,7 +190,7 @@ def _make_blocks(
 ) -> Iterator[NodeBlock]:
     """Yield the nodes of a graph with words and vectors that are made for each block."""
     bare_ids: list[str] = []
-    for rows in _parts(graph):
+    for rows in _row_ranges(graph):
         part = graph.with_columns({name: getattr(graph, name)[rows.start : rows.stop] for name in COLUMNS})
         contents, block_vectors = part.contents(), None
         if vectors is not None:
@@ -209,7 +205,7 @@ def _make_blocks(
 
 def _blocks_of(graph: CorpusGraph, words: CountedWords, dense: DenseIndex | None) -> Iterator[NodeBlock]:
     """Yield the nodes of a graph with their words and vectors."""
-    for rows in _parts(graph):
+    for rows in _row_ranges(graph):
         vectors = None if dense is None else dense.taken(torch.arange(rows.start, rows.stop)).cpu().numpy().astype(np.float32)
         yield NodeBlock(graph, rows, words, vectors)
 

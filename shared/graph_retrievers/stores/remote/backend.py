@@ -58,13 +58,12 @@ from graph_retrievers.stores.remote.queries import StoredQueries
 # The filters of a call that nodes must pass.
 _FILTERS = {"return": ("filter", "types", "readable"), "start": ("seed_filter", "readable"), "walk": ("traversal_filter",)}
 _Test = Callable[[np.ndarray], np.ndarray]
-# Results of a search beyond those asked for, which show whether there are ties at the end; and how much deeper the next one goes.
+# Results of a search beyond those asked for, which show whether there are ties at the end; and by which factor the next search is
+# deeper.
 _MORE, _DEEPER = 16, 4
-# More than this, and a store orders results by something else than the cosine.
+# If a cosine is larger by more than this than the one before it, the store orders results by something else.
 _RISE = 0.05
-
-
-# Its columns are replaced by those of nodes that were fetched, which need no checks.
+# Graphs of fetched nodes are made from this one by other columns, without the checks of new nodes.
 _NO_NODES = CorpusGraph([], [], device="cpu")
 
 READABLE = {BLANK: {"$exists": False}}
@@ -112,7 +111,7 @@ class _Condition:
         self.pages.know(rows)
         nodes = [self.pages.nodes[row] for row in rows]
         if self.condition is READABLE:
-            # Of each node that is fetched, so in a fraction of the time of a filter.
+            # Each node that is fetched is tested by this, in a fraction of the time of a filter.
             return np.array([node.metadata.get(BLANK) is None for node in nodes], bool)
         columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in nodes] for name in ("ids", "titles", "types")}
         graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in nodes]})
@@ -199,7 +198,7 @@ class RemoteBackend(Backend):
         self.pages.fetch()
 
     def _want(self, requests: Sequence[tuple[int, Request]]) -> None:
-        """Note what requests need, to be fetched together."""
+        """Add what requests need to what is fetched next."""
         pages = self.pages
         # Signals that are in memory need no node.
         node_requests = [request for _, request in requests if request.verb and not isinstance(self._signal(request), Signal)]
@@ -279,7 +278,7 @@ class RemoteBackend(Backend):
                 return results
 
     def _best(self, place: int, request: Nearest | NearestByCosine) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best nodes, or what is known of them and note what is missing."""
+        """Return the best nodes, or none, and request what is missing for them."""
         k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
         excluded_types, types, readable = tuple[str, ...](), tuple[str, ...](), ["readable"]
         if isinstance(request, Nearest):
@@ -299,7 +298,7 @@ class RemoteBackend(Backend):
             return passes & self.typed(nodes, types) if types else passes
 
         if isinstance(signal, Signal):
-            return self._words(signal, text, k, factor, test)
+            return self._search_memory(signal, text, k, factor, test)
         if isinstance(signal, StoredWords):
             return self._look_up(text, k, factor, test)
         vector = self.queries.vectors[place] if request.text is None else self._embed([text])[0]
@@ -314,7 +313,7 @@ class RemoteBackend(Backend):
         return torch.stack([vectors[text] for text in texts])
 
     def _look_up(self, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
+        """Return the best nodes of a search by a vector or by words; none, and request the search, if it was not made yet."""
         pages, reach = self.pages, factor * k + _MORE
         key = query if isinstance(query, str) else query.numpy().tobytes()
         result = pages.store_results.get(key)
@@ -342,7 +341,8 @@ class RemoteBackend(Backend):
             )
         return scores
 
-    def _words(self, signal: Signal, text: str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _search_memory(self, signal: Signal, text: str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best nodes of a signal in memory; none, and request the nodes, if some of them were not fetched."""
         pages = self.pages
         key, reach = (id(signal), text), factor * k
         while True:
@@ -362,7 +362,7 @@ class RemoteBackend(Backend):
             reach = _DEEPER * result.reach
 
     def similarity(self, requests: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
-        """Return cosines, which vectors of unit length give without a length."""
+        """Return cosines: the products of vectors of unit length."""
         return [products.astype(np.float64) for products in self._products(requests)]
 
     def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
@@ -435,11 +435,12 @@ class RemoteBackend(Backend):
         start += [{"$type": {"$nin": list(request.exclude_types)}}] if request.exclude_types else []
         if start:
             filters["seed_filter"] = {"$and": start}
-        return RemoteBackend(queries.rewritten(texts, [b for b, _ in pairs], vectors=self._vectors_instead(pairs)), filters)
+        places = [place for place, _ in pairs]
+        return RemoteBackend(queries.rewritten(texts, places, vectors=self._vectors_instead(pairs)), filters)
 
     def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
-        neighbors = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in requests]
+        neighbors = [Near(*self._neighbors_of(request.nodes, request.parallel)[:2]) for _, request in requests]
         return [near.masked(self.passing(near.node, "walk")) for near in neighbors]
 
     def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
@@ -517,8 +518,8 @@ class RemoteBackend(Backend):
             mask = np.array([name == request.type for name in names], bool)
             owner, far, places, names = owner[mask], far[mask], places[mask], self.relation_names(relations[mask])
         number = {name: number for number, name in enumerate(sorted(set(names)))}
-        by = np.lexsort((places, far, np.array([number[name] for name in names], np.int64), owner))
-        return Near(owner[by], far[by])
+        order = np.lexsort((places, far, np.array([number[name] for name in names], np.int64), owner))
+        return Near(owner[order], far[order])
 
     def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
         """Return nodes by title and type."""
@@ -531,12 +532,8 @@ class RemoteBackend(Backend):
 
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the numbers of neighbours, which the database stores, or of edges."""
-        nodes, near, parallel, types = (
-            self.pages.nodes,
-            self.pages.edges.near,
-            requests[0][1].parallel,
-            requests[0][1].exclude_types,
-        )
+        nodes, near = self.pages.nodes, self.pages.edges.near
+        parallel, types = requests[0][1].parallel, requests[0][1].exclude_types
         if types:
             counts = [
                 [int((~self.typed(near[row].neighbors, types)).sum()) for row in request.nodes.tolist()] for _, request in requests
@@ -552,7 +549,7 @@ class RemoteBackend(Backend):
         results = []
         for _, request in requests:
             nodes = request.nodes
-            owner, near, weights = self._edges(nodes, parallel=False)
+            owner, near, weights = self._neighbors_of(nodes, parallel=False)
             place = places_of(nodes, near)
             matrix = np.zeros((len(nodes), len(nodes)), np.float32)
             matrix[owner[place >= 0], place[place >= 0]] = weights[place >= 0]
@@ -563,19 +560,22 @@ class RemoteBackend(Backend):
         """Return the edges among nodes."""
         results = []
         for _, request in requests:
-            owner, near, _ = self._edges(request.nodes, request.parallel)
+            owner, near, _ = self._neighbors_of(request.nodes, request.parallel)
             place = places_of(request.nodes, near)
             results.append(Near(owner, place).masked((place >= 0) & (place != owner)))
         return results
 
-    def _edges(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the place of each neighbour's node, its row, and its weight (of the simple view), each [T]."""
+    def _neighbors_of(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return for each neighbour the place of its node and its own row, shape [T], and the weights.
+
+        With `parallel`, a neighbour is repeated for each edge; the weights are those of the distinct neighbours all the same.
+        """
         near = [self.pages.edges.near[row] for row in nodes.tolist()]
         rows = [edges.ends if parallel else edges.neighbors for edges in near]
-        owner = np.repeat(np.arange(len(nodes)), [len(one) for one in rows])
+        owner = np.repeat(np.arange(len(nodes)), [len(neighbors) for neighbors in rows])
         if not near:
             return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)
-        return owner, np.concatenate(rows), np.concatenate([one.weights for one in near])
+        return owner, np.concatenate(rows), np.concatenate([edges.weights for edges in near])
 
     def part(self, lists: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
         """Fetch the contents of all nodes that candidates name, and the edges of their paths: a graph of these, in their order."""
@@ -609,7 +609,7 @@ def _first(
     rows, scores = rows[mask], scores[mask]
     rows, order = torch.sort(rows)
     values, columns = top_k(scores[order].unsqueeze(0), k, rounding)
-    # What the store did not return scores at most as the last that it returned.
+    # The nodes that the store did not return have at most the score of the last that it returned.
     if not complete and (len(rows) < k or bool(values[0, -1] <= floor + rounding)):
         return None
     return rows[columns[0]].numpy(), falling(values)[0].numpy()

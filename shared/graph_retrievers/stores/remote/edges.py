@@ -85,25 +85,25 @@ class FetchedEdges:
     def _keep_near(self, nodes: np.ndarray, table: EdgeTable) -> None:
         """Keep the edges of some nodes, ascending, which are all in a table."""
         source, target = table.ends.T
-        apart = np.flatnonzero(source != target)
-        # An edge is seen from both of its ends, one from a node to itself once.
-        owners, ends = np.append(source, target[apart]), np.append(target, source[apart])
-        places = np.append(np.arange(len(source)), apart)
+        # An edge belongs to both of its ends, one from a node to itself only once.
+        reversible = np.flatnonzero(source != target)
+        owners, ends = np.append(source, target[reversible]), np.append(target, source[reversible])
+        places = np.append(np.arange(len(source)), reversible)
         mask = np.isin(owners, nodes)
         owners, ends, places = owners[mask], ends[mask], places[mask]
-        by = np.lexsort((places, ends, owners))
-        owners, ends, places = owners[by], ends[by], places[by]
+        order = np.lexsort((places, ends, owners))
+        owners, ends, places = owners[order], ends[order], places[order]
         positions, bounds = table.positions[places], np.searchsorted(owners, [nodes, nodes + 1])
-        # A node is not its own neighbour, and each neighbour is one of the node however many edges join the two.
+        # A node is not its own neighbour, and each neighbour counts once, however many edges join the two.
         apart = np.flatnonzero(owners != ends)
         pairs, weights = np.column_stack([owners, ends])[apart], table.weights[places[apart]]
         starts = np.flatnonzero(np.concatenate([[True], (pairs[1:] != pairs[:-1]).any(1)])[: len(pairs)])
         largest, sums = np.maximum.reduceat(weights, starts).astype(np.float32), np.add.reduceat(weights, starts)
         owners, neighbors = pairs[starts].T
-        near_bounds = np.searchsorted(owners, [nodes, nodes + 1])
-        for row, start, stop, first, last in zip(nodes.tolist(), *near_bounds.tolist(), *bounds.tolist(), strict=True):
-            near, every = slice(start, stop), slice(first, last)
-            self.near[row] = NodeEdges(neighbors[near], largest[near], sums[near], ends[every], positions[every])
+        neighbor_bounds = np.searchsorted(owners, [nodes, nodes + 1])
+        for row, start, stop, first, last in zip(nodes.tolist(), *neighbor_bounds.tolist(), *bounds.tolist(), strict=True):
+            near, own = slice(start, stop), slice(first, last)
+            self.near[row] = NodeEdges(neighbors[near], largest[near], sums[near], ends[own], positions[own])
 
 
 def check_edges(columns: EdgeColumns) -> None:

@@ -13,7 +13,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import WholeGraphError
 
-# Of a graph of which nothing is told, titles are taken for names, and edges for what joins documents.
+# Where nothing is known of a graph, its titles count as names, and its edges as joining documents.
 _ASSUMED = {"names identify": True, "documents linked": 1.0, "types of names": (), "has_edges": True}
 
 

@@ -35,9 +35,9 @@ from graph_retrievers.stores.remote.scope import graph_of_scope, store_of_scope
 
 __all__ = ["RemoteIndex"]
 
-# Scopes that are kept: so many, and so many times the nodes of the graph in all.
+# How many scopes are kept at most, and how many nodes they have at most in all, as a multiple of those of the graph.
 _SCOPES, _COPIES = 1000, 2
-# Properties of a graph that its edges determine.
+# Traits that are read anew for a scope, as its edges determine them.
 _OF_EDGES = ("schema triples",)
 
 
@@ -201,7 +201,7 @@ class RemoteIndex(Corpus):
         if self._reopen is None:
             return False
         index = self._reopen()
-        # Shared by all that were opened one after the other, however many.
+        # All indexes that were opened one after the other share this list.
         index._newer = self._newer
         self._newer[:] = [index]
         return True
@@ -236,7 +236,7 @@ class RemoteIndex(Corpus):
             raise InvalidArgumentError(f"scope is {shown(scope)}, which a database cannot read; expected a mapping.")
         if not scope:
             return self
-        # Not by the nodes of a mask: which nodes there are is not known here.
+        # The nodes are not known here, so that only a mapping is a key; no nodes are needed to make it.
         kind, key = filter_key(CorpusGraph([], []), scope)
         return self._scopes.get(key, lambda: self._within(scope)) if kind == "mapping" else self._within(scope)
 
@@ -246,7 +246,7 @@ class RemoteIndex(Corpus):
         index.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
         index.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
-        # Forms are chosen by the whole; what joins the types of a scope is read anew.
+        # Retrievers choose their form by the whole graph; the relations between the types of the scope are read anew.
         index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.traits.items() if name not in _OF_EDGES})
         index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
         return index

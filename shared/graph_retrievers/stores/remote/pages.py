@@ -47,11 +47,11 @@ __all__ = ["name_key", "within"]
 T = TypeVar("T")
 # The engines, as messages name them.
 GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
-# Of a store that rounds.
+# A store that rounds may give cosines slightly above 1.
 _LARGEST_COSINE = 1.01
-# What a walk leaves for what follows it: of the round trips, those of a search that fills up the hits, of their contents, and of a
-# page that exceeds the limits; and a tenth of the nodes and edges.
-_LAST_TRIPS, _LAST_NODES = 5, 10
+# A walk leaves a part of the limits for the fetches after it: this number of round trips, for a search that fills up the hits, for
+# their contents, and for a page that exceeds the limits; and one in this number of nodes and edges.
+_LAST_TRIPS, _LAST_PART = 5, 10
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Limits:
 
 
 class StoreResults(NamedTuple):
-    """The first results of a search, ids or rows with scores, best first; `complete` if these are all."""
+    """The first `reach` results of a search, ids or rows with scores, best first; `complete` if there are no others."""
 
     results: list[tuple[Any, float]]
     reach: int
@@ -114,11 +114,14 @@ class FetchedGraph:
         self.embedded: dict[str, Tensor] = {}
         # Scores of nodes by their ids, for each term of a text; a node without one of its terms is in none.
         self.terms: dict[str, list[dict[str, float]]] = {}
-        self.compared: dict[str, set[str]] = {}
-        # Cosines of nodes by their ids, for each vector that was compared with some.
-        self.cosines_by: dict[bytes, dict[str, float]] = {}
-        self.places: dict[int, int] = {}
-        self.table = torch.zeros(0, dimension)
+        # The ids of the nodes whose scores are in `terms`, by the text.
+        self.scored_ids: dict[str, set[str]] = {}
+        # Cosines of nodes by their ids, for the bytes of each vector that was compared with some.
+        self.known_cosines: dict[bytes, dict[str, float]] = {}
+        # The place of a node in the table of vectors, by its row.
+        self.vector_places: dict[int, int] = {}
+        self.vector_table = torch.zeros(0, dimension)
+        # Ids that a search found, and that are not in the graph.
         self.absent: set[str] = set()
         # How many results a search gave, and of how many, where it gave fewer than there must be.
         self.short: tuple[int, int] | None = None
@@ -136,14 +139,14 @@ class FetchedGraph:
     def fetch(self) -> bool:
         """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
-        any_search = self._compare(self.pairs) or any(self.searches.values())
+        any_search = self._fetch_term_scores(self.pairs) or any(self.searches.values())
         arguments, expand = self._needs(ids, self.expand | self.further)
         page = self._read(arguments)
         if self.further and self._exceeds(page):
             arguments, expand = self._needs(ids, self.expand)
             page = self._read(arguments)
-        missing = any(arguments.values())
-        if missing:
+        any_rows = any(arguments.values())
+        if any_rows:
             self.take(page)
             self._check_present(arguments)
             self.absent |= arguments["ids"] - self.rows.keys()
@@ -156,13 +159,13 @@ class FetchedGraph:
                         self.rows_by_name[key].append(row)
             if expand:
                 self._join(expand, EdgeColumns.of(page.edges))
-        near = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
-        self.compare(self.rows[name] for name in near if name in self.rows)
-        vectors = self.vectors - self.places.keys()
-        if vectors and self.store is not None:
-            self._read_vectors(sorted(vectors))
+        nearest_ids = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
+        self.compare(self.rows[name] for name in nearest_ids if name in self.rows)
+        bare_rows = self.vectors - self.vector_places.keys()
+        if bare_rows and self.store is not None:
+            self._read_vectors(sorted(bare_rows))
         self._start_anew()
-        return any_search or missing or bool(vectors)
+        return any_search or any_rows or bool(bare_rows)
 
     def _needs(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
         """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
@@ -186,9 +189,9 @@ class FetchedGraph:
         return call_engine("graph store", self.graph.read, **arguments, limit=self.limits.nodes)
 
     def expand_further(self, lists: Sequence[Sequence[int]]) -> None:
-        """Want the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
+        """Request the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
 
-        What has to be fetched after them has a part of the limits to itself.
+        A part of the limits is left for what has to be fetched after them.
         """
         if self.trips[GRAPH] + _LAST_TRIPS >= self.limits.round_trips:
             return
@@ -201,7 +204,7 @@ class FetchedGraph:
 
     @property
     def _most_further(self) -> int:
-        return self.limits.nodes - self.limits.nodes // _LAST_NODES
+        return self.limits.nodes - self.limits.nodes // _LAST_PART
 
     def _exceeds(self, page: FetchedRows) -> bool:
         """Return whether a page, with what was fetched before, has more than may be fetched further."""
@@ -219,18 +222,18 @@ class FetchedGraph:
     def take(self, page: FetchedRows) -> None:
         """Keep the nodes of a page, and the results for titles."""
         for node in page.nodes:
-            peer = self.nodes.get(node.position)
-            if peer is not None and peer.id != node.id:
+            known = self.nodes.get(node.position)
+            if known is not None and known.id != node.id:
                 raise DatabaseError(
-                    f"Nodes {shown(peer.id)} and {shown(node.id)} both have the position {node.position}; write one graph a label, "
-                    "or, if the graph was written anew, make a new RemoteIndex."
+                    f"Nodes {shown(known.id)} and {shown(node.id)} both have the position {node.position}; write only one graph "
+                    "under a label, or, if the graph was written anew, make a new RemoteIndex."
                 )
             if not 0 <= node.position < self.size:
                 raise DatabaseError(
                     f"Node {shown(node.id)} has the position {node.position}, and the graph has {self.size:,} nodes: it was "
                     "changed since write_graph wrote it; write it again, and make a new RemoteIndex."
                 )
-            if peer is None or peer.text is None:
+            if known is None or known.text is None:
                 self.nodes[node.position], self.rows[node.id] = node, node.position
         self._check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
         edges = EdgeColumns.of(page.edges)
@@ -288,7 +291,7 @@ class FetchedGraph:
         if len(results) != len(searches):
             raise DatabaseError(f"The {engine} gave {len(results)} results for {len(searches)} searches; expected one each.")
         for key, result in zip(searches, results, strict=True):
-            # Of a store that repeats ids without end, deeper searches find nothing else.
+            # If a store repeated ids without end, deeper and deeper searches would be made.
             self._check_size(len(result))
             scores = dict[str, float]()
             for name, score in result:
@@ -309,13 +312,13 @@ class FetchedGraph:
         assert self.store is not None
         subject, queries = "The result of the vector store's search", torch.stack(vectors).cpu().numpy()
         if self.comparing is None:
-            results = as_list(subject, self.store.search(queries, k), "lists of ids")
-            return [[(str(name), 0.0) for name in as_list(f"A{subject[3:]}", result, "ids")] for result in results]
-        compared = as_list(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
-        results_with_cosines = [[(str(name), _cosine(name, value)) for name, value in result] for result in compared]
-        for vector, result in zip(queries, results_with_cosines, strict=False):
-            self.cosines_by.setdefault(vector.tobytes(), {}).update(result)
-        return results_with_cosines
+            id_lists = as_list(subject, self.store.search(queries, k), "lists of ids")
+            return [[(str(name), 0.0) for name in as_list("A result of the vector store's search", ids, "ids")] for ids in id_lists]
+        pair_lists = as_list(subject, self.comparing.nearest(queries, k), "lists of ids and cosines")
+        results = [[(str(name), _cosine(name, value)) for name, value in pairs] for pairs in pair_lists]
+        for vector, result in zip(queries, results, strict=False):
+            self.known_cosines.setdefault(vector.tobytes(), {}).update(result)
+        return results
 
     def _by_words(self, texts: list[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by words."""
@@ -323,9 +326,9 @@ class FetchedGraph:
         results = as_list("The result of the word store's search", self.words.search(texts, k), "lists of ids and scores")
         return [[(str(name), float(score)) for name, score in result] for result in results]
 
-    def _compare(self, pairs: Mapping[str, set[str]]) -> bool:
+    def _fetch_term_scores(self, pairs: Mapping[str, set[str]]) -> bool:
         """Fetch the scores of nodes, by their ids, by the terms of texts; return whether any were missing."""
-        missing = {text: sorted(ids - self.compared.get(text, set())) for text, ids in pairs.items()}
+        missing = {text: sorted(ids - self.scored_ids.get(text, set())) for text, ids in pairs.items()}
         requests = [(text, ids) for text, ids in missing.items() if ids]
         if not requests:
             return False
@@ -340,21 +343,21 @@ class FetchedGraph:
                 raise DatabaseError(f"The word store gave scores of {len(terms)} terms of a text, and of {len(columns)} before.")
             for column, scores in zip(columns, terms, strict=True):
                 column.update(scores)
-            self.compared.setdefault(text, set()).update(ids)
+            self.scored_ids.setdefault(text, set()).update(ids)
         return True
 
     def term_scores(self, text: str, rows: Sequence[int]) -> np.ndarray:
         """Return the scores of nodes by the terms of a text, fetched if missing: float32, shape [n, T]."""
         names = [self.nodes[row].id for row in rows]
-        self._compare({text: set(names)})
+        self._fetch_term_scores({text: set(names)})
         terms = self.terms.get(text, [])
-        place = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        table = np.zeros((len(place), len(terms)), np.float32)
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        table = np.zeros((len(places), len(terms)), np.float32)
         for column, scores in enumerate(terms):
             # Most nodes have few of the terms.
-            ids = [name for name in scores if name in place]
-            table[[place[name] for name in ids], column] = [scores[name] for name in ids]
-        return table[[place[name] for name in names]]
+            ids = [name for name in scores if name in places]
+            table[[places[name] for name in ids], column] = [scores[name] for name in ids]
+        return table[[places[name] for name in names]]
 
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
@@ -363,36 +366,37 @@ class FetchedGraph:
         if not isinstance(answer, Mapping):
             raise DatabaseError(f"The vector store gave {shown(answer)} as vectors; expected a mapping of ids to vectors.")
         try:
-            table = {name: np.asarray(vector, np.float32) for name in names if (vector := answer.get(name)) is not None}
+            by_id = {name: np.asarray(vector, np.float32) for name in names if (vector := answer.get(name)) is not None}
         except (TypeError, ValueError, OverflowError) as error:
             raise DatabaseError(f"A vector of the store cannot be read as a row of numbers: {error}.") from error
         for name in names:
-            if name not in table or not table[name].size:
+            if name not in by_id or not by_id[name].size:
                 raise _without_vector(name)
-        width = self.dimension or table[names[0]].size
+        width = self.dimension or by_id[names[0]].size
         for name in names:
-            if table[name].shape != (width,):
+            if by_id[name].shape != (width,):
                 raise DimensionMismatchError(
-                    f"The vectors of the store differ in width; expected {width} for all, got the shape {list(table[name].shape)} "
+                    f"The vectors of the store differ in width; expected {width} for all, got the shape {list(by_id[name].shape)} "
                     f"for node {shown(name)}."
                 )
-        matrix = np.stack([table[name] for name in names])
+        matrix = np.stack([by_id[name] for name in names])
         if not (mask := matrix.any(1)).all():
             raise _without_vector(names[int(np.argmin(mask))])
         vectors = check_vectors(matrix, len(names), width, "vectors of the store")
-        self.places.update(zip(rows, range(len(self.places), len(self.places) + len(rows)), strict=True))
-        self.table = torch.cat([self.table.view(-1, width), torch.nn.functional.normalize(vectors)])
+        start = len(self.vector_places)
+        self.vector_places.update(zip(rows, range(start, start + len(rows)), strict=True))
+        self.vector_table = torch.cat([self.vector_table.view(-1, width), torch.nn.functional.normalize(vectors)])
         self.dimension = width
 
     def vectors_of(self, rows: np.ndarray) -> Tensor:
         """Return vectors of unit length, fetched if missing: Tensor, shape [n, d], float32."""
-        missing = sorted(set(rows.tolist()) - self.places.keys())
+        missing = sorted(set(rows.tolist()) - self.vector_places.keys())
         if missing:
             self._read_vectors(missing)
-        return self.table[[self.places[row] for row in rows.tolist()]]
+        return self.vector_table[[self.vector_places[row] for row in rows.tolist()]]
 
     def compare(self, rows: Iterable[int]) -> None:
-        """Want what :meth:`cosines` of nodes need before it is called; a store that gives cosines is asked by that itself."""
+        """Request the vectors from which :meth:`cosines` computes, unless the store computes cosines itself."""
         if self.comparing is None:
             self.vectors.update(rows)
 
@@ -406,18 +410,18 @@ class FetchedGraph:
             node_vectors = self.vectors_of(distinct)[torch.from_numpy(back)]
             products = (vectors[torch.from_numpy(places)] * node_vectors).sum(-1)
         else:
-            products = self._compared(vectors, places.tolist(), [self.nodes[row].id for row in rows.tolist()])
+            products = self._store_cosines(vectors, places.tolist(), [self.nodes[row].id for row in rows.tolist()])
         return zeroed(products, torch.tensor(ROUNDING))
 
-    def _compared(self, vectors: Tensor, places: Sequence[int], names: Sequence[str]) -> Tensor:
-        """Return the cosines that the store computes, each once."""
+    def _store_cosines(self, vectors: Tensor, places: Sequence[int], names: Sequence[str]) -> Tensor:
+        """Return cosines that the store computes, each once, of vectors at some places and of nodes by their ids."""
         assert self.comparing is not None
         id_sets = dict[int, set[str]]()
         for place, name in zip(places, names, strict=True):
             id_sets.setdefault(place, set()).add(name)
         queries = {place: vectors[place].cpu().numpy() for place in id_sets}
-        known_cosines = {place: self.cosines_by.setdefault(vector.tobytes(), {}) for place, vector in queries.items()}
-        requests = [(place, sorted(ids - known_cosines[place].keys())) for place, ids in id_sets.items()]
+        by_place = {place: self.known_cosines.setdefault(vector.tobytes(), {}) for place, vector in queries.items()}
+        requests = [(place, sorted(ids - by_place[place].keys())) for place, ids in id_sets.items()]
         requests = [(place, ids) for place, ids in requests if ids]
         if requests:
             response = self._ask(VECTORS, self.comparing.cosines, [(queries[place], ids) for place, ids in requests])
@@ -428,8 +432,8 @@ class FetchedGraph:
                 )
             for (place, ids), cosines in zip(requests, results, strict=True):
                 for name in ids:
-                    known_cosines[place][name] = _cosine(name, cosines.get(name))
-        return torch.tensor([known_cosines[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
+                    by_place[place][name] = _cosine(name, cosines.get(name))
+        return torch.tensor([by_place[place][name] for place, name in zip(places, names, strict=True)], dtype=torch.float32)
 
     def part(self, rows: Sequence[int], include_titles: bool) -> tuple[CorpusGraph, np.ndarray]:
         """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them, ascending.
@@ -486,7 +490,7 @@ def name_key(name: str) -> str:
     >>> name_key("Ada  LOVELACE")
     'ada lovelace'
     """
-    # An entry of an index of a database has 8 KB.
+    # An entry of an index of a database has at most 8 KB.
     return " ".join(name_words(name, fold=True))[:1000]
 
 
@@ -520,9 +524,9 @@ def call_engine(engine: str, ask: Callable[..., T], *arguments: Any, **options: 
 
 
 def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = VECTORS) -> T:
-    """Return the result of a call to a store; DatabaseUnreachableError after a number of seconds, DatabaseError if it fails.
+    """Return the result of a call to a store; DatabaseUnreachableError after `seconds`, DatabaseError if it fails.
 
-    A time limit that is over earlier ends it then.
+    A time limit of the caller that is over earlier ends the wait then.
 
     >>> within(1.0, sorted, [2, 1])
     [1, 2]
@@ -533,10 +537,10 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
         try:
             answer["value"] = call_engine(engine, ask, *arguments)
         except BaseException as error:
-            # Also that the task that waits was cancelled, which is no Exception.
+            # The cancellation of the task that waits is among them, which is no Exception.
             answer["error"] = error
 
-    # A thread that can be left behind: clients of stores have their own deadlines, or none. It has the limits of the caller.
+    # The thread is left behind after the limit, as clients of stores have their own deadlines, or none. It has the caller's limits.
     thread = threading.Thread(target=copy_context().run, args=(run,), name="graph-retrievers-store", daemon=True)
     thread.start()
     remaining = seconds_left()

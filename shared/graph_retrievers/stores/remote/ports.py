@@ -147,12 +147,12 @@ class ScopedGraphStore(GraphStore, Protocol):
 
 @runtime_checkable
 class CheckingGraphStore(GraphStore, Protocol):
-    """A graph store that also knows the fields of its nodes, so that a filter on what they do not have is refused or told of."""
+    """A graph store that also knows the fields of its nodes: a filter on what they do not have is refused, or a warning logged."""
 
     def check_filter(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+        """Raise InvalidArgumentError if a filter compares a field with dates, and no node has a date in this field.
 
-        A store may log a warning, once, of a field that no node has, and of a value that can match none of a field.
+        A store may log a warning, once, of a field that no node has, and of a value that cannot match any value of a field.
         """
 
 
@@ -162,9 +162,9 @@ class VectorStore(Protocol):
 
     `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` wrap a store of these frameworks.
     The answers equal those in memory only if ``search`` is exact. A store may have an attribute ``dimension``, the width of its
-    vectors; of another one, a vector is read when an index is opened. A store, also of words, whose attribute
+    vectors; without it, one vector is read when an index is opened. A store of vectors or of words whose attribute
     ``keeps_time_limits`` is True ends its calls itself: after a time of its own, at a ``time_limit``, and when the task that waits
-    is cancelled. Others are called in a thread that is left behind then.
+    is cancelled. Other stores are called in a thread, which is left behind in these cases.
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
@@ -187,7 +187,7 @@ class ComparingVectorStore(VectorStore, Protocol):
     """A vector store that also gives cosines, so that retrievers read vectors only where they need the vectors themselves."""
 
     def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
-        """Return what ``search`` does, each id with its cosine, which is 0 of a vector of zeros."""
+        """Return what ``search`` does, each id with its cosine, which is 0 for a vector of zeros."""
 
     def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
         """Return for each of some vectors, with ids, the cosines by id, as `nearest`; ids without a vector are left out."""

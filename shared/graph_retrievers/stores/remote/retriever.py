@@ -43,8 +43,6 @@ T = TypeVar("T")
 # How often a call begins anew because the index was written again under it, and after how often it is answered from one state of
 # the database, where that is possible.
 _TRIES, _BEFORE_PINNING = 10, 2
-
-
 _IN_MEMORY = "Use an index in memory: read_index gives that of PostgreSQL."
 
 
@@ -74,11 +72,12 @@ class RemoteRetriever(Retriever):
 
     Notes
     -----
-    FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes per
-    round, FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 plus one for each step of the longest path, for
-    any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
-    it goes four times as deep each time. A note on every result has the numbers. PPR takes 3 and one for each hop of its walk,
-    which ends at the limits of the index with a note of its bound, where others raise an error.
+    Systems run whose requests the backend answers, such as WalkFusion, FastInsight, GAR, MoR, LeSeGR, PPR, spreading activation,
+    and compositions of their operators. With a budget of B nodes and b nodes per round, FastInsight and GAR take B / b + 1 round
+    trips to the graph, and MoR 2 plus one for each step of the longest path, for any number of queries in a batch. A search that
+    must go deeper, because of a filter or because it ends in a tie, takes more: it goes four times as deep each time. A note on
+    every result has the numbers. PPR takes 3 and one for each hop of its walk, which ends at the limits of the index with a note of
+    its bound, where others raise an error.
 
     A filter is a mapping, and is evaluated here on fetched nodes; the first on a field may take one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
@@ -112,7 +111,7 @@ class RemoteRetriever(Retriever):
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
-            # Each call reads that of the index as it is then.
+            # Each call reads the schema of the index as it is then.
             with suppress(StaleIndexError):
                 index.newest.read_schema()
 
@@ -121,7 +120,7 @@ class RemoteRetriever(Retriever):
         return f"Retriever({self.index!r}, {super().__repr__()})"
 
     def _default_system(self, index: Corpus) -> System:
-        """Return the default system in memory; WalkFusion where nothing is told of the graph."""
+        """Return the default system in memory; WalkFusion where nothing is known of the graph."""
         try:
             return default_system(index)
         except WholeGraphError:
@@ -148,7 +147,7 @@ class RemoteRetriever(Retriever):
                 if tries == _TRIES or not index.open_again():
                     raise
             except DatabaseUnreachableError as error:
-                # A database ends what it does when the limit is over, also before a search has begun.
+                # The database itself ends a statement when the limit is over, also before a search has begun.
                 if (limit := limit_over()) is not None:
                     raise limit.error(()) from error
                 raise
@@ -164,7 +163,7 @@ class RemoteRetriever(Retriever):
         conditions += [READABLE] if types is None else [READABLE, types]
         backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": conditions}})
         (question,) = backend.questions()
-        # Of one document there may be any number.
+        # One document may have any number of nodes.
         limit = call.k if self.per_source is None else self.index.limits.nodes
         rows = first_positions(self.index.store, {"$and": conditions}, limit, question.returned, question.size)
         backend.pages.know(rows.tolist())
@@ -241,9 +240,9 @@ def _refuse_whole(name: str, operator: Operator) -> None:
 
 
 def _check_filters(call: Call, graph: GraphStore) -> None:
-    """Raise InvalidArgumentError for a filter that the store of the whole graph cannot answer; others are of the scope's nodes."""
+    """Raise InvalidArgumentError for a filter that the store of its nodes cannot answer: those of the scope, if there is one."""
     scope = call.filters.get("scope")
-    # The scope itself comes first, since a store of it is made of it.
+    # The scope itself comes first, since the store for the other filters is made of it.
     for name in sorted(call.filters, key=lambda name: name != "scope"):
         condition = call.filters[name]
         if name != "scope" and scope is not None and isinstance(graph, ScopedGraphStore):
@@ -265,9 +264,9 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
     passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
     places = {row: place for place, row in enumerate(rows.tolist())}
-    near = {(query, places[row]): value for (query, row), value in similarities.items()}
+    by_place = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
-    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: near), Trace(trace), notes)
+    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: by_place), Trace(trace), notes)
 
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:

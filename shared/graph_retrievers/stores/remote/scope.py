@@ -23,8 +23,8 @@ from graph_retrievers.stores.remote.ports import (
     WordStore,
 )
 
-# Nodes that are read at a time from a store that cannot be asked in a scope; later four times as many.
-_AT_A_TIME, _MORE = 256, 4
+# Nodes that are read first from a store that cannot be asked in a scope; and by which factor each further read is larger.
+_FIRST, _FACTOR = 256, 4
 _Store = TypeVar("_Store", VectorStore, WordStore)
 
 
@@ -115,18 +115,18 @@ def first_positions(
     """
     if isinstance(graph, ScopedGraphStore):
         part: Any = graph.within(condition)
-        # It gives one more than the limit.
+        # The store gives one more than the limit.
         positions = call_engine("graph store", part.positions, limit - 1)
         return np.array(sorted(positions.values())[:limit], np.int64)
-    results, start, step = np.zeros(0, np.int64), 0, _AT_A_TIME
+    results, start, step = np.zeros(0, np.int64), 0, _FIRST
     while len(results) < limit and start < size:
         rows = np.arange(start, min(start + step, size))
-        results, start, step = np.append(results, rows[passes(rows)]), start + step, _MORE * step
+        results, start, step = np.append(results, rows[passes(rows)]), start + step, _FACTOR * step
     return results[:limit]
 
 
 def store_of_scope(store: _Store, kind: type[ScopedVectorStore | ScopedWordStore], ids: Collection[str]) -> _Store:
-    """Return a store of vectors or words restricted to some ids; InvalidArgumentError if the store does not support this."""
+    """Return a store of vectors or words restricted to some ids; InvalidArgumentError if it cannot be restricted."""
     if not isinstance(store, kind):
         raise InvalidArgumentError(
             f"{type(store).__name__} cannot be searched in a scope: nodes outside it would take places among the best. Give it the "
