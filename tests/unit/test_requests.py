@@ -27,6 +27,7 @@ from graph_retrievers.core.requests import (
     Texts,
     Titled,
     Vectors,
+    WeightedNeighbors,
     Weights,
     WithQuery,
 )
@@ -48,7 +49,7 @@ NODES = np.array([3, 0, 1, 17, 40, 2, 29])
 REQUESTS = [
     *(kind(NODES, parallel) for kind in (EdgesAmong, Neighbors, Degree) for parallel in (True, False)),
     *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
-    *(kind(NODES) for kind in (Predecessors, Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
+    *(kind(NODES) for kind in (Predecessors, WeightedNeighbors, Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
     *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
     *(ByTitle(("TITLE 1", " title 16", "Title 3", "title 17", ""), kind) for kind in ("film", "person")),
     *(NearestByCosine(9, exclude_types=types) for types in ((), ("film", "place"))),
