@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from graph_retrievers.errors import IndexWriteError
 
-__all__ = ["digest", "temporary_folder"]
+__all__ = ["digest"]
 
 MANIFEST, PREVIOUS = "manifest.json", "previous.json"
 
