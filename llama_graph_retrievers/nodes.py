@@ -73,7 +73,7 @@ def with_provenance(node: BaseNode, values: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node for which :func:`provenance` returns `values`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     fields = {name: copied(getattr(node, name)) for name in names}
-    # The values are no metadata, by a hash of which LlamaIndex distinguishes nodes: one found in two ways would count twice.
+    # The values are not metadata, by a hash of which LlamaIndex distinguishes nodes: one found in two ways would count twice.
     return node.model_copy(update={**fields, "provenance": dict(values)})
 
 

@@ -175,7 +175,7 @@ def _links_of(rng, note, notes):
     field("related", [f"[[{two.name}]]", f"[[{three.path.removesuffix('.md')}|x]]"], [two, three])
     front["source"] = f"[[{four.name}]]"
     links.append(Link("front matter source", note.path, four.path))
-    # What is no link, or leads nowhere.
+    # What is not a link, or leads nowhere.
     dead = f"Gone {note.mark}"
     lines += [
         f"`[[{one.name}]]`",

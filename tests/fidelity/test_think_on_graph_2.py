@@ -164,7 +164,7 @@ def test_worked_example():
 
 
 def test_an_entity_without_a_text_of_its_own_has_the_score_of_its_texts():
-    # With one text a round, that of Jacquard is "p": 0.8 / e^0.8 = 0.359. He and the loom themselves are no texts of a round.
+    # With one text a round, that of Jacquard is "p": 0.8 / e^0.8 = 0.359. He and the loom themselves are not texts of a round.
     nodes, edges = silk()
     index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=relevance)
     hits = Retriever(index, ThinkOnGraph2(width=2, depth=1, texts=1), backfill=False).retrieve("Who?", entities=["Loom"])

@@ -155,7 +155,7 @@ def test_texts_that_did_not_change_are_not_embedded_again(postgres):
     assert update_index(postgres, "works", upsert=[replace(second[0], metadata={})]).nodes == Changes(1)
     found = contents(postgres, "works")
     assert found[4]["c"] == str([1, *[0] * 15]).replace(" ", "") and len(found[4]) == 3
-    # Nor for another title, where titles are no part of what is embedded.
+    # Nor for another title, where titles are not part of what is embedded.
     whole = GraphIndex.from_nodes(first[:2], embedding=HashEmbedding(16), include_titles=False)
     write_index(whole, postgres, "untitled")
     assert update_index(postgres, "untitled", upsert=[replace(first[0], title="The loom")]).nodes == Changes(1)

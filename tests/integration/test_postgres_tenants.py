@@ -30,7 +30,7 @@ def links(name):
 
 @pytest.fixture
 def secured(postgres_server, postgres):
-    """An index of two tenants with links between them, and the policies of the page for a role that is no owner."""
+    """An index of two tenants with links between them, and the policies of the page for a role that is not an owner."""
     between = [Edge("films-0", "music-0", "between", text="known to both")]
     edges = [*links("films"), *links("music"), *between]
     update_index(postgres, "works", upsert=[*nodes("films"), *nodes("music")], add_edges=edges, embedding=HashEmbedding(16))
@@ -54,7 +54,7 @@ def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
         counts = [len(rows) for rows in database.read(*((f"SELECT 1 FROM {{{table}}}", {}) for table in tables))]
         assert counts[0] == counts[2] == counts[3] == 4 and counts[1] == 8
         remote = open_index(database, "works", embedding=HashEmbedding(16))
-        # The number of nodes of all is no secret.
+        # The number of nodes of all is not a secret.
         assert len(remote) == 8
         # In a scope, degrees and the rarity of words are counted among the rows that the role sees.
         retriever = Retriever(remote, WalkFusion(form="links"), k=20)

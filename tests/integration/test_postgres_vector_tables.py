@@ -254,7 +254,7 @@ def test_vectors_move_into_our_tables_and_out_of_them(postgres_server, database)
 def test_the_nearest_are_found_with_and_without_an_index_of_the_table(postgres_server, database, kind, exact):
     index, vectors = numbered(300)
     others = [(f"other{place}", "[1,0]" if "(" not in kind else str([1.0] * 8), "b") for place in range(3)]
-    # Rows that are no nodes, nearer than all.
+    # Rows that are not nodes, nearer than all.
     strangers = [(f"stranger{place}", str(vectors[0].tolist()), "a") for place in range(3)]
     table = own_table(postgres_server.url, index.graph.ids, vectors, kind, extra=[*others, *strangers])
     write_index(index, database, "works", vectors=table)

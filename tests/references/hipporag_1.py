@@ -14,7 +14,7 @@ def retrieve(size, facts, links, synonyms, seeds, damping=0.5):
     reset = [0.0] * size
     for seed in seeds:
         reset[seed] = 1 / max(len(contained.get(seed, ())), 1)
-    # Passages are no part of the walk, and no edge leads to them.
+    # Passages are not part of the walk, and no edge leads to them.
     share = pagerank(size, walk_edges(facts, [], synonyms), reset, damping)
     scores = {}
     for passage, phrase in links:

@@ -407,7 +407,7 @@ def test_names_of_documents():
     assert names.at("Loom 5", 0) == "Loom"
     assert names.at("loom act", 0) is None, "what is written small is a word"
     assert names.at(": Loom", 0) is None, "the name does not begin there"
-    assert names.at("Go", 0) is None, "two letters are no name"
+    assert names.at("Go", 0) is None, "two letters are not a name"
     assert short_names("Rules of looms") == [] and short_names("Loom Trade Act") == ["LTA", "LT Act"]
 
 

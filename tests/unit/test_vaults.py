@@ -68,7 +68,7 @@ NOTES = {
         ("[it](./Card)", "tools/Card.md"),
         ("![it](Loom.md#Parts)", "tools/Loom.md#parts"),
         ("[it](Loom.md#^pa-1)", "tools/Loom.md#see-the-cards~2"),
-        # An alias shows in the text, but is no name for Obsidian.
+        # An alias shows in the text, but is not a name for Obsidian.
         ("[[Jacquard]]", None),
         ("`[[Loom]]`", None),
         ("<!-- [[Loom]] -->", None),

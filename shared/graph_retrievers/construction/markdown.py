@@ -175,7 +175,7 @@ def _wiki_link(state: Any, silent: bool) -> bool:
     """Read a link by the name of a page, as a rule of the parser: True if there is one at ``state.pos``."""
     match = WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
     before = state.src[state.pos - 1 : state.pos]
-    # The index in "x[[1]]" and the words of "[name]: address" are no links.
+    # The index in "x[[1]]" and the words of "[name]: address" are not links.
     if match is None or (before.isascii() and before.isalnum()) or match[2].upper() in state.env.get("references", {}):
         return False
     link = wiki_link(match, state.env.get("kind", ""))

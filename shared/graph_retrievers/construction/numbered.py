@@ -244,7 +244,7 @@ class DocumentNames:
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
         for length in sorted(lengths, reverse=True):
             document = self._documents.get(self._key(tokens[:length]))
-            # Words in small letters, such as "setup", are no name unless they begin like one, as "loi sur les cartes" does; some
+            # Words in small letters, such as "setup", are not a name unless they begin like one, as "loi sur les cartes" does; some
             # scripts have no small letters.
             is_name = any(letter.isalpha() and not letter.islower() for letter in "".join(tokens[:length]))
             if document is not None and (is_name or (length > 1 and tokens[0].casefold() in _SMALL)):
@@ -430,7 +430,7 @@ def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
     No line beside it has a number, except that of the section around it or of one inside it.
     """
     match = _PLAIN_NUMBER.match(line)
-    # "404 Not Found" is no heading.
+    # "404 Not Found" is not a heading.
     if match is None or "." not in match[0] or len(line) > _SHORT or not line[match.end()].isupper():
         return False
     if line.endswith((".", ",", ";", ":")):

@@ -366,7 +366,7 @@ class MemoryBackend(Backend):
         near = indices.take(entry)
         if several:
             near = near + (nodes - rows).take(owner)
-        # Places count from 1, so that 0 is no place: only the entries of the nodes are written, and set to 0 again afterwards.
+        # Places count from 1, so that 0 is not a place: only the entries of the nodes are written, and set to 0 again afterwards.
         table = self._place_table(int(nodes.max(initial=0)))
         table[nodes] = np.arange(1, len(nodes) + 1)
         place = table.take(near) - 1

@@ -58,7 +58,7 @@ class MultiVectorIndex(Signal):
     InvalidArgumentError
         If `encoder` is none, or returns the vectors of another number of texts.
     InvalidVectorError
-        If vectors are no numbers, or differ in width.
+        If vectors are not numbers, or differ in width.
 
     Notes
     -----

@@ -29,7 +29,7 @@ class AnswerSearch(SubgraphSearch):
     r"""The nodes around those found before that a network takes for answers, and the nodes on the paths to them.
 
     The network (:class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`) gives each node a probability, by the relations
-    around it and on the way from the nodes found before, the topics. Answers are the most probable nodes that are no topics, until
+    around it and on the way from the nodes found before, the topics. Answers are the most probable nodes that are not topics, until
     their probabilities add up to more than `mass`. Without a network, all nodes are answers, ordered by their cosine with the
     question.
 

@@ -49,7 +49,7 @@ class _Example:
         return listwise_cross_entropy(self.logits(network), self.relevant) / self.relevant.sum()
 
     def hit_and_recall(self, network: AnswerNetwork, k: int) -> tuple[float, float]:
-        """Return whether the best node that is no topic is relevant, and the recall among the best k, of what k can hold."""
+        """Return whether the best node that is not a topic is relevant, and the recall among the best k, of what k can hold."""
         places = np.flatnonzero(~self.around.topics)
         places = places[best(self.logits(network).softmax(0).double().cpu().numpy()[places], k)]
         hits = [int(node) in self.gold for node in self.around.nodes[places]]
@@ -71,7 +71,7 @@ def fit_answer_network(
 
     `first` finds the topics, also later for the trained network. A step has `batch_size` questions; the loss is the mean cross
     entropy of the network's distribution with the uniform one over the relevant nodes of a subgraph. Questions whose subgraph has
-    none are left out. The metric on `dev` is the mean of two measures of the nodes that are no topics, which the history keeps:
+    none are left out. The metric on `dev` is the mean of two measures of the nodes that are not topics, which the history keeps:
     Hit@1, and the recall among the first k, divided by the highest that k places allow. `options` are those of
     :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 5e-4, gradients are clipped to the length 1, and
     training stops after 20 epochs without a better result, or after 100.

@@ -44,7 +44,7 @@ class PhraseWalk(Operator):
 
     Notes
     -----
-    Edges join the phrases of a fact, and phrases with similar names; passages are no part of the walk. A passage contains the
+    Edges join the phrases of a fact, and phrases with similar names; passages are not part of the walk. A passage contains the
     phrases to which it is linked, as often as there are links. Where every node is a phrase and a passage, it contains its own
     phrase and those to which its edges lead. If no phrase was found before, passages are ranked by vector search. A path leads to
     a passage through the phrase that adds most to its score. Ties go to the lower row.
