@@ -534,8 +534,8 @@ def reached(
 def stacked(before: Candidates, origin: np.ndarray, steps: Any, scores: np.ndarray, name: str) -> Candidates:
     """Return what an operator reached by several steps each: the node rows of `steps` after the candidate at the place `origin`.
 
-    `steps` are n lists, or an array of shape [n, D] in which -1 is not a step. A node without a step is the candidate itself, with the
-    operator that found it. `origin` and `scores` have the length n; the order is kept.
+    `steps` are n lists, or an array of shape [n, D] in which -1 is not a step. A node without a step is the candidate itself, with
+    the operator that found it. `origin` and `scores` have the length n; the order is kept.
     """
     origin, scores = _fitting("stacked", _count(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
