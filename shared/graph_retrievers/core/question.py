@@ -168,6 +168,10 @@ class Question:
         """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
         return self.backend.passing(self.rows(nodes), "start")  # type: ignore[no-any-return]
 
+    def named(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be seeds by their names: bool, shape [n]."""
+        return self.backend.passing(self.rows(nodes), "name")  # type: ignore[no-any-return]
+
     def walked(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be visited: bool, shape [n]."""
         return self.backend.passing(self.rows(nodes), "walk")  # type: ignore[no-any-return]

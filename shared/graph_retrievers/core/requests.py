@@ -16,7 +16,9 @@ __all__ = [
     "Contents",
     "Degree",
     "EdgeRows",
+    "EdgeScores",
     "EdgeTexts",
+    "EdgeVectors",
     "Edges",
     "EdgesAmong",
     "Mentions",
@@ -24,6 +26,7 @@ __all__ = [
     "Near",
     "Nearest",
     "NearestByCosine",
+    "NearestEdges",
     "Neighbors",
     "Pairs",
     "Predecessors",
@@ -184,6 +187,21 @@ class NearestByCosine(Request):
 
 
 @dataclass(frozen=True)
+class NearestEdges(Request):
+    """The `k` best edges of a signal: ``(rows [n], scores [n])``, best first.
+
+    Both ends of an edge may be seeds by their names; with `returned`, they may also be returned.
+    """
+
+    verb = "nearest_edges"
+    reads = "signals"
+    shared = ("signal", "returned")
+    k: int
+    signal: str
+    returned: bool = False
+
+
+@dataclass(frozen=True)
 class Titled(Request):
     """The rows of the nodes with each of n names, ascending: n lists. The name of a node is its title, or its id if that is empty.
 
@@ -233,6 +251,23 @@ class Scores(Request):
     nodes: np.ndarray
     signal: str = "dense"
     text: str | None = None
+
+
+class EdgeScores(Scores):
+    """A signal's scores of edges, by their rows."""
+
+    tells = ""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeVectors(Request):
+    """The vectors of edges by their rows, shape [n], at unit length, and their cosines with the question: ``([n, d], [n])``."""
+
+    verb = "edge_vectors"
+    reads = "signals"
+    shared = ("signal",)
+    rows: np.ndarray
+    signal: str
 
 
 @dataclass(frozen=True, eq=False)

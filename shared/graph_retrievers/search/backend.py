@@ -23,11 +23,13 @@ from graph_retrievers.core.requests import (
     Edges,
     EdgesAmong,
     EdgeTexts,
+    EdgeVectors,
     Mentions,
     Mix,
     Near,
     Nearest,
     NearestByCosine,
+    NearestEdges,
     Neighbors,
     Predecessors,
     Relevance,
@@ -100,7 +102,7 @@ class Backend(ABC):
 
     @abstractmethod
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
 
     @abstractmethod
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -131,6 +133,10 @@ class Backend(ABC):
     @abstractmethod
     def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
+
+    @abstractmethod
+    def nearest_edges(self, requests: Sequence[tuple[int, NearestEdges]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best edges of a signal."""
 
     @abstractmethod
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
@@ -195,6 +201,10 @@ class Backend(ABC):
     @abstractmethod
     def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges."""
+
+    @abstractmethod
+    def edge_vectors(self, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return vectors of edges, and their cosines."""
 
     @abstractmethod
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:

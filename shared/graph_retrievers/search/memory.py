@@ -23,10 +23,12 @@ from graph_retrievers.core.requests import (
     Edges,
     EdgesAmong,
     EdgeTexts,
+    EdgeVectors,
     Mentions,
     Near,
     Nearest,
     NearestByCosine,
+    NearestEdges,
     Neighbors,
     Pairs,
     Predecessors,
@@ -41,7 +43,7 @@ from graph_retrievers.core.requests import (
     Weights,
     WithQuery,
 )
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.edge_sums import edge_sums
 from graph_retrievers.graph.filters import type_mask
@@ -52,6 +54,7 @@ from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
 from graph_retrievers.search.queries import Queries, both, pair_tensors
+from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ranked"]
 
@@ -94,9 +97,10 @@ class MemoryBackend(Backend):
         return self.queries.walk_allowed is not None
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
         queries = self.queries
-        masks = {"return": queries.allowed, "start": queries.seeds_allowed, "walk": queries.walk_allowed}
+        starts = {"start": queries.seeds_allowed, "name": queries.named_allowed}
+        masks = {**starts, "return": queries.allowed, "walk": queries.walk_allowed}
         return _passing(masks[what], nodes)
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -160,6 +164,21 @@ class MemoryBackend(Backend):
             tables.append(top_k(cosines, width))
         scores, nodes = map(torch.cat, zip(*tables, strict=True))
         return _request_answers(scores, nodes.masked_fill(scores == -torch.inf, -1), places, requests, self.size)
+
+    def nearest_edges(self, requests: Sequence[tuple[int, NearestEdges]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best edges of a signal."""
+        queries, returned = self.queries, requests[0][1].returned
+        ends = both(queries.named_allowed, queries.allowed if returned else None)
+        mask = queries.cache.get(("edges", returned), lambda: edges_within(self.graph, ends))
+        return self.best_edges(requests, mask)
+
+    def best_edges(self, requests: Sequence[tuple[int, Any]], mask: Tensor | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best edges of a signal, among those of `mask`, shape [R], bool."""
+        width = max(request.k for _, request in requests)
+        values, rows = ranked_on_host(*self.queries.search(requests[0][1].signal, width, mask, "edges"))
+        lengths = (rows >= 0).sum(1).tolist()
+        ends = [min(request.k, lengths[b]) for b, request in requests]
+        return [(rows[b, :end], values[b, :end]) for (b, _), end in zip(requests, ends, strict=True)]
 
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
@@ -282,6 +301,16 @@ class MemoryBackend(Backend):
     def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges."""
         return [self.graph.edge_contents(request.rows.tolist()) for _, request in requests]
+
+    def edge_vectors(self, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return vectors of edges, and their cosines."""
+        queries, name = self.queries, requests[0][1].signal
+        dense, questions = queries.index.signal(name), normalize(queries.vectors.double(), dim=1).cpu()
+        if not isinstance(dense, DenseIndex):
+            raise MissingSignalError(f"The signal {name!r} is a {type(dense).__name__}, which does not give the vectors of edges.")
+        rows = torch.from_numpy(np.concatenate([request.rows for _, request in requests])).to(queries.index.device)
+        vectors = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.rows) for _, request in requests])
+        return [(part.numpy(), (part @ questions[b]).numpy()) for part, (b, _) in zip(vectors, requests, strict=True)]
 
     def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return slices of the typed adjacency lists, without nodes that may not be visited."""
@@ -456,6 +485,11 @@ def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None 
     backend = MemoryBackend(queries)
     searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
     return run(backend, searches, queries.trace, operator.name)
+
+
+def edges_within(graph: CorpusGraph, nodes: Tensor | None) -> Tensor | None:
+    """Return the edges with both ends in `nodes`, shape [N], bool: Tensor, shape [R], bool, or None for all."""
+    return None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
 
 
 def _predecessors(graph: CorpusGraph) -> tuple[np.ndarray, np.ndarray]:

@@ -41,6 +41,7 @@ _TEXT = 20_000
 _REQUEST_TEXTS = {
     "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
     "NearestEdges": "the best {edges} by {signal}",
+    "NearestFacts": "the best {edges} by {signal}",
     "NearestByCosine": "the {nodes} most like the question{text}",
     "Entities": "the entities of the question",
     "Mentions": "the names in the question",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
-from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, distinct, stacked
@@ -16,12 +12,11 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Request, Similarity, Vectors
+from graph_retrievers.core.requests import Edges, EdgeVectors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import nodes_around
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.system import System
 
 __all__ = ["EgoGRAG", "EgoGraphSearch"]
@@ -29,25 +24,6 @@ __all__ = ["EgoGRAG", "EgoGraphSearch"]
 # Cosines that add up to less than this for each node and edge cancel out.
 _CANCELLED = 1e-6
 _NODES_ALONE = "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in {!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeVectors(Request):
-    """The vectors of edges by their rows, shape [M], at unit length, and their cosines with the question: ``([M, d], [M])``."""
-
-    reads = "signals"
-    shared = ("signal",)
-    nodes: np.ndarray
-    signal: str
-
-    @classmethod
-    def together(cls, backend: Any, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return vectors, float64, from the signal."""
-        queries = backend.queries
-        dense, questions = queries.index.signal(requests[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
-        rows = torch.from_numpy(np.concatenate([request.nodes for _, request in requests])).to(queries.index.device)
-        vectors = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.nodes) for _, request in requests])
-        return [(part.numpy(), (part @ questions[b]).numpy()) for part, (b, _) in zip(vectors, requests, strict=True)]
 
 
 class EgoGraphSearch(Operator):
@@ -93,8 +69,8 @@ class EgoGraphSearch(Operator):
 
     A hit's path leads from the centre of the best ego graph that keeps the node; of several shortest paths it is the one through
     the lowest rows. Departures from the published code: edges are followed in both directions, there only against their own. If
-    vectors of edges are missing, the vector of an ego graph is the mean of its nodes alone, and a note says so; vector stores
-    beside a database have none of edges. An ego graph whose cosines cancel out has the score 0.
+    vectors of edges are missing, the vector of an ego graph is the mean of its nodes alone, and a note says so. An ego
+    graph whose cosines cancel out has the score 0.
 
     References
     ----------
@@ -150,7 +126,7 @@ class EgoGraphSearch(Operator):
         signal = question.corpus.signals.get(self.signal)
         if signal is not None and signal.covers != "edges":
             raise InvalidArgumentError(f"EgoGraphSearch reads vectors of edges; the signal {self.signal!r} covers nodes.")
-        if isinstance(signal, DenseIndex):
+        if signal is not None and signal.reads == "vector":
             edges = yield Edges(pool)
             rows = np.unique(edges.row[np.isin(edges.far, pool)])
             ends = np.searchsorted(pool, question.ends(rows))

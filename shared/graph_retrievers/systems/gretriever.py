@@ -13,11 +13,10 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Neighbors, Scores
+from graph_retrievers.core.requests import Edges, EdgeScores, NearestEdges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 
@@ -148,10 +147,10 @@ class SteinerTreeSearch(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the subgraph; those of `candidates` have prizes."""
-        queries, nodes = question.queries, candidates.nodes
-        prized, starts = self._prizes_edges(question), nodes
+        nodes, prized = candidates.nodes, self._prizes_edges(question)
+        starts = nodes
         if prized:
-            rows, *_ = yield NearestEdges(self.seed_edges, self.signal, started_edges)
+            rows, _ = yield NearestEdges(self.seed_edges, self.signal)
             starts = np.concatenate([nodes, *question.ends(rows).T])
         pool, rows, relations = yield from self._candidates(question, starts, prized)
         ends = question.ends(rows)
@@ -160,10 +159,9 @@ class SteinerTreeSearch(Operator):
         prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
         prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
         if prized:
-            edge_scores, allowed = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
-            if allowed is not None:
-                edge_scores = np.where(allowed.cpu().numpy()[rows], edge_scores, -np.inf)
-            gains = edge_prizes(edge_scores, self.seed_edges)
+            edge_scores = yield EdgeScores(rows, self.signal)
+            starts_here = question.named(ends.ravel()).reshape(ends.shape).all(1)
+            gains = edge_prizes(np.where(starts_here, edge_scores, -np.inf), self.seed_edges)
         sources, targets = np.searchsorted(pool, ends).T
         places, edge_places = self._tree(sources, targets, prizes, gains)
         scores = prizes[places] + (yield from _similarities(question, pool[places]))

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from graph_retrievers.core.candidates import Candidates, places_of
 from graph_retrievers.core.requests import (
@@ -18,11 +19,14 @@ from graph_retrievers.core.requests import (
     EdgeRows,
     Edges,
     EdgesAmong,
+    EdgeScores,
     EdgeTexts,
+    EdgeVectors,
     Mentions,
     Near,
     Nearest,
     NearestByCosine,
+    NearestEdges,
     Neighbors,
     Predecessors,
     Relevance,
@@ -49,14 +53,19 @@ from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.backend import Backend, entries_of, split_by
 from graph_retrievers.signals.bi_encoder import BiEncoder
-from graph_retrievers.signals.dense import ROUNDING
+from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.signal import Signal
-from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
-from graph_retrievers.stores.remote.pages import VECTORS, WORDS, FetchedGraph, StoreResults, name_key
+from graph_retrievers.stores.remote.facts import StoredEdgeVectors, StoredFacts, StoredVectors, StoredWords
+from graph_retrievers.stores.remote.pages import EDGES, VECTORS, WORDS, FetchedGraph, StoreResults, name_key
 from graph_retrievers.stores.remote.queries import StoredQueries
 
 # The filters of a call that nodes must pass.
-_FILTERS = {"return": ("filter", "types", "readable"), "start": ("seed_filter", "readable"), "walk": ("traversal_filter",)}
+_FILTERS = {
+    "return": ("filter", "types", "readable"),
+    "start": ("seed_filter", "readable"),
+    "name": ("named", "readable"),
+    "walk": ("traversal_filter",),
+}
 _Test = Callable[[np.ndarray], np.ndarray]
 # Results of a search beyond those asked for, which show whether there are ties at the end; and by which factor the next search is
 # deeper.
@@ -166,7 +175,7 @@ class RemoteBackend(Backend):
         return "traversal_filter" in self.filters
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
         return self.filtered(nodes, *_FILTERS[what])
 
     def filtered(self, nodes: np.ndarray, *names: str) -> np.ndarray:
@@ -201,7 +210,8 @@ class RemoteBackend(Backend):
         """Add what requests need to what is fetched next."""
         pages = self.pages
         # Signals that are in memory need no node.
-        node_requests = [request for _, request in requests if request.verb and not isinstance(self._signal(request), Signal)]
+        elsewhere = [request for _, request in requests if request.verb and not isinstance(self._signal(request), Signal)]
+        node_requests = [request for request in elsewhere if not isinstance(request, EdgeScores)]
         pages.know(row for request in node_requests if hasattr(request, "nodes") for row in request.nodes.tolist())
         pages.expand_further([request.nodes.tolist() for _, request in requests if isinstance(request, WeightedNeighbors)])
         for place, request in requests:
@@ -211,6 +221,10 @@ class RemoteBackend(Backend):
                 self._replacing([(place, request.text)], request)._want([(0, request.request)])
             elif isinstance(request, (Nearest, NearestByCosine)):
                 self._best(place, request)
+            elif isinstance(request, NearestEdges):
+                self._best_edges(place, request)
+            elif isinstance(request, (EdgeScores, EdgeVectors)):
+                pages.edge_vectors.update((request.nodes if isinstance(request, EdgeScores) else request.rows).tolist())
             elif isinstance(request, (Neighbors, Predecessors, Steps, Weights, EdgesAmong, Edges)) or (
                 isinstance(request, Degree) and (request.parallel or request.exclude_types)
             ):
@@ -277,6 +291,26 @@ class RemoteBackend(Backend):
             if not self.pages.fetch():
                 return results
 
+    def nearest_edges(self, requests: Sequence[tuple[int, NearestEdges]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best edges of a signal; searches go deeper if filters or ties leave too few."""
+        while True:
+            results = [self._best_edges(place, request) for place, request in requests]
+            if not self.pages.fetch():
+                return results
+
+    def _best_edges(self, place: int, request: NearestEdges) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best edges, or none, and request what is missing for them."""
+        if self.queries.index.signal(request.signal).covers != "edges":
+            raise InvalidArgumentError(f"The signal {request.signal!r} covers nodes; VectorSearch searches those.")
+        names = ("named", "readable", *(_FILTERS["return"] if request.returned else ()))
+
+        def test(edges: np.ndarray) -> np.ndarray:
+            passes: np.ndarray = self.filtered(self.ends(edges).ravel(), *names).reshape(-1, 2)
+            return passes[:, 0] & passes[:, 1]
+
+        factor = _DEEPER if any(name in self.filters for name in names if name != "readable") else 1
+        return self._look_up(EDGES, self.queries.vectors[place], request.k, factor, test)
+
     def _best(self, place: int, request: Nearest | NearestByCosine) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or none, and request what is missing for them."""
         k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
@@ -300,9 +334,9 @@ class RemoteBackend(Backend):
         if isinstance(signal, Signal):
             return self._search_memory(signal, text, k, factor, test)
         if isinstance(signal, StoredWords):
-            return self._look_up(text, k, factor, test)
+            return self._look_up(WORDS, text, k, factor, test)
         vector = self.queries.vectors[place] if request.text is None else self._embed([text])[0]
-        return self._look_up(vector, k, factor, test)
+        return self._look_up(VECTORS, vector, k, factor, test)
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
         """Return the vectors of texts, each embedded once in a call: Tensor, shape [n, d]."""
@@ -312,22 +346,27 @@ class RemoteBackend(Backend):
             vectors.update(zip(new_texts, self.queries.embed(new_texts), strict=True))
         return torch.stack([vectors[text] for text in texts])
 
-    def _look_up(self, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best nodes of a search by a vector or by words; none, and request the search, if it was not made yet."""
+    def _look_up(self, engine: str, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best nodes, or edges, of a search of an engine; none, and request the search, if it was not made yet."""
         pages, reach = self.pages, factor * k + _MORE
-        key = query if isinstance(query, str) else query.numpy().tobytes()
+        key = (engine, query if isinstance(query, str) else query.numpy().tobytes())
         result = pages.store_results.get(key)
         if result is not None:
-            # Results that are not nodes of the graph are left out.
-            pairs = [(pages.rows[name], score) for name, score in result.results if name in pages.rows]
+            pairs = result.results
+            if engine != EDGES:
+                # Results that are not nodes of the graph are left out.
+                pairs = [(pages.rows[name], score) for name, score in pairs if name in pages.rows]
             rows = torch.tensor([row for row, _ in pairs], dtype=torch.int64)
-            store_scores = torch.tensor([score for _, score in pairs], dtype=torch.float32)
-            scores, rounding = (store_scores, 0.0) if isinstance(query, str) else (self._cosines(query, rows), ROUNDING)
-            best = _first(rows, scores, k, test, rounding, result.complete)
+            scores = torch.tensor([score for _, score in pairs], dtype=torch.float32)
+            if engine == EDGES:
+                scores = zeroed(scores, torch.tensor(ROUNDING))
+            elif isinstance(query, Tensor):
+                scores = self._cosines(query, rows)
+            best = _first(rows, scores, k, test, 0.0 if engine == WORDS else ROUNDING, result.complete)
             if best is not None:
                 return best
             reach = max(reach, _DEEPER * result.reach)
-        searches = pages.searches[WORDS if isinstance(query, str) else VECTORS]
+        searches = pages.searches[engine]
         # Several searches of a step may be made for the same.
         searches[key] = query, max(reach, searches.get(key, (None, 0))[1])
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -368,6 +407,8 @@ class RemoteBackend(Backend):
     def scores(self, requests: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
         signal, first = self._signal(requests[0][1]), requests[0][1]
+        if isinstance(signal, StoredEdgeVectors):
+            return [self._edge_vectors(place, request.nodes)[1].astype(np.float32) for place, request in requests]
         if isinstance(signal, StoredVectors):
             return self._products(requests) if first.text is None else self._products(*self._of_texts(requests))
         texts = [self.queries.texts[place] if request.text is None else request.text for place, request in requests]
@@ -403,7 +444,7 @@ class RemoteBackend(Backend):
     def vectors(self, requests: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors at unit length."""
         table = self.pages.vectors_of(np.concatenate([request.nodes for _, request in requests]))
-        return split_by(requests, torch.nn.functional.normalize(table.double(), dim=1))
+        return split_by(requests, normalize(table.double(), dim=1))
 
     def contents(self, requests: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
@@ -483,6 +524,15 @@ class RemoteBackend(Backend):
         owner = np.repeat(np.arange(len(nodes)), [len(edges.ends) for edges in near])
         far, positions = (np.concatenate([none, *columns]) for columns in ([e.ends for e in near], [e.positions for e in near]))
         return owner, far, self.pages.edges.places(positions)
+
+    def edge_vectors(self, requests: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return vectors of edges, and their cosines."""
+        return [self._edge_vectors(place, request.rows) for place, request in requests]
+
+    def _edge_vectors(self, place: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of edges, and their cosines with a question."""
+        vectors, question = normalize(self.pages.edge_vectors_of(rows).double(), dim=1), self.queries.vectors[place].double()
+        return vectors.numpy(), (vectors @ normalize(question, dim=0)).numpy()
 
     def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges that were fetched."""

@@ -63,7 +63,7 @@ class FetchedEdges:
         return np.searchsorted(self.table.positions, positions)
 
     def keep(self, nodes: Iterable[int], edges: EdgeColumns, rows: Mapping[str, int]) -> None:
-        """Keep the edges of a page, with all edges of `nodes`; `rows` has the row of each end by its id."""
+        """Keep some edges, with all edges of `nodes`; `rows` has the row of each end by its id."""
         table = self._table_of(edges, rows)
         self._keep_near(np.array(sorted(nodes), np.int64), table)
         self.table = EdgeTable(*map(np.concatenate, zip(self.table, table, strict=True))).distinct()

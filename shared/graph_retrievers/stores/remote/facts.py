@@ -89,6 +89,16 @@ class StoredVectors:
 
 
 @dataclass(frozen=True)
+class StoredEdgeVectors:
+    """The vectors of edges in a store, compared by cosine."""
+
+    kind: ClassVar[str] = "stored vectors"
+    reads: ClassVar[str] = "vector"
+    covers: ClassVar[str] = "edges"
+    dimension: int
+
+
+@dataclass(frozen=True)
 class StoredWords:
     """The words of nodes in an engine that searches them."""
 

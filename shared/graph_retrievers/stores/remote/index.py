@@ -22,9 +22,10 @@ from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
+from graph_retrievers.stores.remote.facts import StoredEdgeVectors, StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, call_engine
 from graph_retrievers.stores.remote.ports import (
+    EdgeVectorStore,
     GraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -56,6 +57,8 @@ class RemoteIndex(Corpus):
     words : WordStore, optional
         The signal ``"bm25"``, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`. It also has the properties by which
         retrievers choose their form, so that they run as in memory.
+    edge_vectors : EdgeVectorStore, optional
+        The signal ``"edge_dense"``, compared by cosine, such as :class:`~graph_retrievers.stores.postgres.PostgresEdgeVectors`.
     signals : mapping of str to Signal, optional
         Signals over all nodes in the memory of this process, in the order in which the graph was written.
     embedding, relevance : object, optional
@@ -93,6 +96,7 @@ class RemoteIndex(Corpus):
         *,
         vectors: VectorStore | None = None,
         words: WordStore | None = None,
+        edge_vectors: EdgeVectorStore | None = None,
         signals: Mapping[str, Signal] | None = None,
         embedding: Any = None,
         relevance: Any = None,
@@ -103,7 +107,7 @@ class RemoteIndex(Corpus):
         reopen: Callable[[], RemoteIndex] | None = None,
         pinned: Callable[[], AbstractContextManager[RemoteIndex]] | None = None,
     ) -> None:
-        self.store, self.vectors, self.words = graph, vectors, words
+        self.store, self.vectors, self.words, self.edge_vectors = graph, vectors, words, edge_vectors
         self.own_signals = dict(signals or {})
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.relevance = BiEncoder(self.embedding) if relevance is None else as_relevance_model(relevance)
@@ -122,6 +126,8 @@ class RemoteIndex(Corpus):
         self.size, page = call_engine("graph store", graph.sample, 1)
         if not self.size:
             raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
+        if not isinstance(edge_vectors, (EdgeVectorStore, type(None))):
+            raise InvalidArgumentError(f"edge_vectors is {shown(edge_vectors)}; expected an EdgeVectorStore.")
         for name, signal in self.own_signals.items():
             if not isinstance(signal, Signal) or isinstance(signal, VectorSignal) or signal.covers != "nodes":
                 raise InvalidArgumentError(
@@ -160,6 +166,8 @@ class RemoteIndex(Corpus):
     def signals(self) -> dict[str, Any]:  # type: ignore[override]
         """The signals by name: those of the stores, and those in the memory of this process."""
         signals: dict[str, Any] = {} if self.vectors is None else {"dense": StoredVectors(self.size, self.dimension)}
+        if self.edge_vectors is not None:
+            signals["edge_dense"] = StoredEdgeVectors(self.edge_vectors.dimension)
         signals |= self.own_signals
         return signals if self.words is None else signals | {"bm25": StoredWords()}
 
@@ -189,7 +197,8 @@ class RemoteIndex(Corpus):
 
     def pages(self) -> FetchedGraph:
         """Return where a call keeps what it fetches."""
-        return FetchedGraph(self.store, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
+        stores = (self.store, self.vectors, self.words, self.edge_vectors)
+        return FetchedGraph(*stores, self.limits, self.size, self.dimension, self.members)
 
     @property
     def newest(self) -> RemoteIndex:
@@ -245,6 +254,7 @@ class RemoteIndex(Corpus):
         index.store, index.size, index.members = graph, len(graph.ids), frozenset(graph.ids)
         index.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
         index.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
+        index.edge_vectors = None if self.edge_vectors is None else self.edge_vectors.within(graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Retrievers choose their form by the whole graph; the relations between the types of the scope are read anew.
         index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.traits.items() if name not in _OF_EDGES})

@@ -35,8 +35,10 @@ from graph_retrievers.stores.remote.edges import FetchedEdges, check_edges
 from graph_retrievers.stores.remote.ports import (
     ComparingVectorStore,
     EdgeColumns,
+    EdgeVectorStore,
     FetchedRows,
     GraphStore,
+    StoredEdge,
     StoredNode,
     VectorStore,
     WordStore,
@@ -46,7 +48,7 @@ __all__ = ["name_key", "within"]
 
 T = TypeVar("T")
 # The engines, as messages name them.
-GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
+GRAPH, VECTORS, WORDS, EDGES = "graph database", "vector store", "word store", "store of edge vectors"
 # A store that rounds may give cosines slightly above 1.
 _LARGEST_COSINE = 1.01
 # A walk leaves a part of the limits for the fetches after it: this number of round trips, for a search that fills up the hits, for
@@ -64,7 +66,10 @@ class Limits:
 
 
 class StoreResults(NamedTuple):
-    """The first `reach` results of a search, ids or rows with scores, best first; `complete` if there are no others."""
+    """The first `reach` results of a search, best first; `complete` if there are no others.
+
+    They are ids, rows or positions of edges, with scores.
+    """
 
     results: list[tuple[Any, float]]
     reach: int
@@ -74,13 +79,13 @@ class StoreResults(NamedTuple):
 class FetchedGraph:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
-    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next, and `further` the
-    nodes whose edges are needed as far as the limits allow; :meth:`fetch` fetches what is missing, in at most one round trip to the
-    graph (two where `further` exceeds the limits) and two to each other store.
+    `texts`, `expand`, `vectors`, `edge_vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next,
+    and `further` the nodes whose edges are needed as far as the limits allow; :meth:`fetch` fetches what is missing, in at most one
+    round trip to the graph (two where `further` exceeds the limits) and two to each other store.
 
     Parameters
     ----------
-    graph, store, words : GraphStore, VectorStore or None, WordStore or None
+    graph, store, words, edge_store : GraphStore, VectorStore or None, WordStore or None, EdgeVectorStore or None
     limits : Limits
     size : int
         Number of nodes in the graph.
@@ -94,13 +99,14 @@ class FetchedGraph:
         self,
         graph: GraphStore,
         store: VectorStore | None,
+        words: WordStore | None,
+        edge_store: EdgeVectorStore | None,
         limits: Limits,
         size: int,
         dimension: int = 0,
         members: frozenset[str] | None = None,
-        words: WordStore | None = None,
     ) -> None:
-        self.graph, self.store, self.words = graph, store, words
+        self.graph, self.store, self.words, self.edge_store = graph, store, words, edge_store
         # If it is None, cosines are those of vectors that are fetched.
         self.comparing = store if isinstance(store, ComparingVectorStore) else None
         self.limits, self.size, self.dimension, self.members = limits, size, dimension, members
@@ -121,6 +127,9 @@ class FetchedGraph:
         # The place of a node in the table of vectors, by its row.
         self.vector_places: dict[int, int] = {}
         self.vector_table = torch.zeros(0, dimension)
+        # Edges that a search found, and vectors of edges, by their positions.
+        self.edges_found: dict[int, StoredEdge] = {}
+        self.vectors_of_edges: dict[int, np.ndarray] = {}
         # Ids that a search found, and that are not in the graph.
         self.absent: set[str] = set()
         # How many results a search gave, and of how many, where it gave fewer than there must be.
@@ -131,14 +140,17 @@ class FetchedGraph:
     def _start_anew(self) -> None:
         self.further = set[int]()
         self.texts, self.expand, self.vectors, self.positions = set[int](), set[int](), set[int](), set[int]()
+        self.edge_vectors = set[int]()
         self.titles, self.names = set[str](), set[str]()
         # For each engine, what is searched for and the number of results, by a key of their own.
-        self.searches: dict[str, dict[Hashable, tuple[Any, int]]] = {VECTORS: {}, WORDS: {}}
+        self.searches: dict[str, dict[Hashable, tuple[Any, int]]] = {VECTORS: {}, WORDS: {}, EDGES: {}}
         self.pairs: dict[str, set[str]] = {}
 
     def fetch(self) -> bool:
         """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
+        edges = [self.edges_found[position] for position in self._search(EDGES, self._by_edge_vectors)]
+        ids |= {name for edge in edges for name in (edge.source, edge.target)}
         any_search = self._fetch_term_scores(self.pairs) or any(self.searches.values())
         arguments, expand = self._needs(ids, self.expand | self.further)
         page = self._read(arguments)
@@ -159,6 +171,10 @@ class FetchedGraph:
                         self.rows_by_name[key].append(row)
             if expand:
                 self._join(expand, EdgeColumns.of(page.edges))
+        if edges:
+            self.edges.keep((), EdgeColumns.of(edges), self.rows)
+        if bare_edges := self.edge_vectors - self.vectors_of_edges.keys():
+            self._read_edge_vectors(sorted(bare_edges))
         nearest_ids = {name for key in self.searches[VECTORS] for name, _ in self.store_results[key].results}
         self.compare(self.rows[name] for name in nearest_ids if name in self.rows)
         bare_rows = self.vectors - self.vector_places.keys()
@@ -281,9 +297,9 @@ class FetchedGraph:
                 )
         self._check_size(len(self.edges))
 
-    def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[str, float]]]]) -> set[str]:
-        """Make the searches of an engine that are wanted; return the ids that they found."""
-        searches, ids = self.searches[engine], set[str]()
+    def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[Any, float]]]]) -> set[Any]:
+        """Make the searches of an engine that are wanted; return the ids, or positions of edges, that they found."""
+        searches, ids = self.searches[engine], set[Any]()
         if not searches:
             return ids
         reach = max(reach for _, reach in searches.values())
@@ -293,19 +309,32 @@ class FetchedGraph:
         for key, result in zip(searches, results, strict=True):
             # If a store repeated ids without end, deeper and deeper searches would be made.
             self._check_size(len(result))
-            scores = dict[str, float]()
+            scores = dict[Any, float]()
             for name, score in result:
                 scores.setdefault(name, score)
             self.store_results[key] = StoreResults([*scores.items()], reach, len(result) < reach)
-            if self.members is not None and not self.members.issuperset(scores):
-                raise InvalidArgumentError(
-                    f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
-                    "to them. Use a store that does."
-                )
+            if engine != EDGES:
+                self._check_members(engine, scores)
             if engine == VECTORS and len(result) < min(reach, self.size):
                 self.short = (len(result), reach)
             ids |= scores.keys()
         return ids
+
+    def _check_members(self, engine: str, ids: Iterable[str]) -> None:
+        if self.members is not None and not self.members.issuperset(ids):
+            raise InvalidArgumentError(
+                f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
+                "to them. Use a store that does."
+            )
+
+    def _by_edge_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[int, float]]]:
+        """Return the results of searches for edges: their positions and cosines."""
+        assert self.edge_store is not None
+        results = self.edge_store.nearest(torch.stack(vectors).cpu().numpy(), k)
+        edges = [edge for result in results for edge, _ in result]
+        self._check_members(EDGES, (name for edge in edges for name in (edge.source, edge.target)))
+        self.edges_found.update((edge.position, edge) for edge in edges)
+        return [[(edge.position, cosine) for edge, cosine in result] for result in results]
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by vectors, with their cosines if the store gives them."""
@@ -388,6 +417,23 @@ class FetchedGraph:
         self.vector_table = torch.cat([self.vector_table.view(-1, width), torch.nn.functional.normalize(vectors)])
         self.dimension = width
 
+    def _read_edge_vectors(self, positions: Sequence[int]) -> None:
+        assert self.edge_store is not None
+        table, places = self.edges.table, self.edges.places(np.array(positions))
+        sources, targets = ([self.nodes[row].id for row in column] for column in table.ends[places].T.tolist())
+        edges = list(map(StoredEdge, positions, sources, targets))
+        vectors = self._ask(EDGES, self.edge_store.vectors, edges)
+        if (edge := next((edge for edge in edges if edge.position not in vectors), None)) is not None:
+            raise InvalidVectorError(
+                f"The {EDGES} has no vector of the edge from {shown(edge.source)} to {shown(edge.target)}; write the index again."
+            )
+        self.vectors_of_edges |= vectors
+
+    def edge_vectors_of(self, positions: np.ndarray) -> Tensor:
+        """Return the vectors of edges that were fetched, by their positions, shape [n]: Tensor, shape [n, d], float32."""
+        vectors = [self.vectors_of_edges[position] for position in positions.tolist()]
+        return torch.from_numpy(np.stack(vectors)) if vectors else torch.zeros(0, self.edge_store.dimension)  # type: ignore[union-attr]
+
     def vectors_of(self, rows: np.ndarray) -> Tensor:
         """Return vectors of unit length, fetched if missing: Tensor, shape [n, d], float32."""
         missing = sorted(set(rows.tolist()) - self.vector_places.keys())
@@ -443,10 +489,8 @@ class FetchedGraph:
         stored_nodes = [self.nodes[row] for row in rows]
         nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in stored_nodes]
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles)
-        edges, near = self.edges, self.edges.near
-        positions = np.unique(np.concatenate([np.zeros(0, np.int64), *(near[row].positions for row in rows if row in near)]))
-        places = edges.places(positions)
-        places = places[np.isin(edges.table.ends[places], rows).all(1)]
+        edges = self.edges
+        places = np.flatnonzero(np.isin(edges.table.ends, rows).all(1))
         relations = list(edges.relation_numbers)
         columns = (column[places].tolist() for column in (edges.table.ends, *edges.table[2:]))
         graph_edges = [
@@ -459,7 +503,8 @@ class FetchedGraph:
     def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
         """Return what a call to a store returns, which is a round trip."""
         self._count(engine)
-        if getattr(self.store if engine == VECTORS else self.words, "keeps_time_limits", False) is True:
+        store = {VECTORS: self.store, WORDS: self.words, EDGES: self.edge_store}[engine]
+        if getattr(store, "keeps_time_limits", False) is True:
             return call_engine(engine, ask, *arguments)
         return within(self.limits.timeout, ask, *arguments, engine=engine)
 
@@ -476,6 +521,7 @@ class FetchedGraph:
         left_out = f"; {len(self.absent)} results of the vector store are not in the graph" if self.absent else ""
         trips = f"{self.trips[GRAPH]} to the graph, {self.trips[VECTORS]} to the vector store"
         trips += f", {self.trips[WORDS]} to the word store" if self.words is not None else ""
+        trips += f", {self.trips[EDGES]} to the {EDGES}" if self.trips[EDGES] else ""
         short = ""
         if self.short is not None:
             count, limit = self.short

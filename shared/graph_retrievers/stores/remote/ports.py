@@ -12,6 +12,7 @@ __all__ = [
     "CheckingGraphStore",
     "ComparingVectorStore",
     "EdgeColumns",
+    "EdgeVectorStore",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -191,6 +192,22 @@ class ComparingVectorStore(VectorStore, Protocol):
 
     def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
         """Return for each of some vectors, with ids, the cosines by id, as `nearest`; ids without a vector are left out."""
+
+
+@runtime_checkable
+class EdgeVectorStore(Protocol):
+    """The vectors of edges, compared by cosine, in the engine that has the graph. Each method is one round trip."""
+
+    dimension: int
+
+    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[StoredEdge, float]]]:
+        """Return the k nearest edges of each vector, best first, each with its cosine, or all if there are fewer than k."""
+
+    def vectors(self, edges: Sequence[StoredEdge]) -> Mapping[int, np.ndarray]:
+        """Return the vectors of edges by their positions, each of shape [d]."""
+
+    def within(self, ids: Collection[str]) -> EdgeVectorStore:
+        """Return the store of the edges between nodes of these ids, without a round trip."""
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,12 @@ from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion
+from graph_retrievers.core.requests import Completion, Request
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.search.facts import NearestEdges, edges_within
+from graph_retrievers.search.memory import edges_within
 from graph_retrievers.search.queries import Queries, both
 from graph_retrievers.signals.language import failure_note, optional_language_model
 from graph_retrievers.systems.asking import INTEGER, array, numbered, record
@@ -88,6 +89,49 @@ def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tu
         pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
     distinct, times = torch.unique(pairs, return_counts=True)
     return distinct // size, distinct % size, times
+
+
+@dataclass(frozen=True)
+class NearestFacts(Request):
+    """The `k` best facts of a phrase graph: ``(rows [n], scores [n], least)``, best first, and the lowest score of all facts.
+
+    `least` is 0 if there are none. With `selects`, a language model selects among the facts: it sees only those between nodes that
+    pass the filters.
+    """
+
+    reads = "signals"
+    shared = ("signal", "passage_type", "selects")
+    k: int
+    signal: str
+    passage_type: str
+    selects: bool
+
+    @classmethod
+    def together(cls, backend: Any, requests: Sequence[tuple[int, NearestFacts]]) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Return the best facts for each question."""
+        queries, first = backend.queries, requests[0][1]
+        mask = queries.cache.get(first.key(), lambda: first._facts(queries))
+        lowest = _lowest(queries, first.signal, mask)
+        return [(*best, lowest[b]) for best, (b, _) in zip(backend.best_edges(requests, mask), requests, strict=True)]
+
+    def _facts(self, queries: Queries) -> Tensor:
+        """Return which edges are facts that may be found: Tensor, shape [R], bool."""
+        graph, starts = queries.index.graph, queries.named_allowed
+        parts = phrase_graph(graph, self.passage_type)
+        if self.selects:
+            starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
+        within = edges_within(graph, starts)
+        return parts.facts if within is None else parts.facts & within
+
+
+def _lowest(queries: Queries, name: str, mask: Tensor) -> list[float]:
+    """Return the lowest score of the rows of a mask for each query; 0 for a query without rows."""
+    signal, view, table = queries.index.signal(name), queries.view(name), queries.table(name)
+    if not len(signal):
+        return [0.0] * len(queries)
+    parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
+    lows = [low for part in parts for low in part.masked_fill(~mask, torch.inf).amin(1).tolist()]
+    return [low if low < torch.inf else 0.0 for low in lows]
 
 
 class FactLinking(Operator):
@@ -166,11 +210,12 @@ class FactLinking(Operator):
             return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
         if index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
-        rows, raw_scores, least = yield NearestEdges(self.limit, self.signal, self._allowed, least=True)
+        selects = self.language_model is not None
+        rows, raw_scores, least = yield NearestFacts(self.limit, self.signal, self.passage_type, selects)
         # s_f: between the worst and the best of all facts.
         bounds = torch.tensor([[least, *raw_scores[:1].tolist()]]).double()
         scores = min_max(torch.from_numpy(raw_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
-        if self.language_model is not None and len(rows):
+        if selects and len(rows):
             facts = numbered(graph.edge_contents(rows.tolist()))
             schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
             answer = yield Completion(self.language_model, _PROMPT.format(question=question.text, facts=facts), schema)
@@ -188,14 +233,6 @@ class FactLinking(Operator):
         result = Candidates.seeds(nodes[by], weights[by], self.name)
         result.facts = Facts(rows, scores, self.name) if self.facts else None
         return result
-
-    def _allowed(self, queries: Queries) -> Tensor:
-        """Return which edges are facts that may be found: Tensor, shape [R], bool."""
-        parts, starts = phrase_graph(queries.index.graph, self.passage_type), queries.named_allowed
-        if self.language_model is not None:
-            starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
-        within = edges_within(queries, starts)
-        return parts.facts if within is None else parts.facts & within
 
 
 def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
