@@ -482,7 +482,7 @@ def test_an_empty_database_and_tables_of_others_are_told(postgres):
     with postgres.writing() as writing:
         writing.run("CREATE SCHEMA {schema}")
         writing.run("CREATE TABLE {corpora} (name text)")
-    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 3'. Give another schema="):
+    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 4'. Give another schema="):
         write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
 
 

@@ -6,6 +6,7 @@ The driver comes with the extra ``postgres``, and a server for tests and laptops
 from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.edge_vectors import PostgresEdgeVectors
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
 from graph_retrievers.stores.postgres.reading import read_index
@@ -18,6 +19,7 @@ from graph_retrievers.stores.postgres.writer import write_index
 __all__ = [
     "PostgresCorpus",
     "PostgresDatabase",
+    "PostgresEdgeVectors",
     "PostgresGraph",
     "PostgresVectors",
     "PostgresWords",

@@ -11,6 +11,11 @@ from graph_retrievers.errors import DimensionMismatchError, DuplicateNodeError, 
 from graph_retrievers.graph.corpus_graph import EdgeLike
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres.database import Writing
+from graph_retrievers.stores.postgres.edge_vectors import (
+    VectorsOfEdges,
+    delete_edge_vectors,
+    write_edge_vectors,
+)
 from graph_retrievers.stores.postgres.edges import (
     append_edges,
     count_neighbors,
@@ -58,8 +63,8 @@ class Change:
     ----------
     corpus : int
         The number of the index.
-    size, dimension : int
-        Number of nodes, and width of the vectors, before the change.
+    size, dimension, edge_dimension : int
+        Number of nodes, and width of their vectors and of those of edges, before the change.
     embedding : str
         Name of the model of the vectors, if it is known.
     settings, traits : mapping or None
@@ -75,6 +80,7 @@ class Change:
             name=name,
         ).fetchall()
         self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = row
+        self.edge_dimension: int = (self.settings or {}).get("edge_dimension", 0)
         self._first, self._replaced, self._deleted = self._next, set[int](), 0
         # The position of the next new node.
         self._end = self.size
@@ -210,8 +216,13 @@ class Change:
             writes, moves, deletions = replace_edges(self.writing, self.corpus)
         self._edges = Changes(writes, moves, self._edges.deleted + deletions)
 
-    def finish(self, settings: Any, dimension: int, embedding: str, include_titles: bool) -> Written:
-        """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did."""
+    def finish(
+        self, settings: Any, dimension: int, embedding: str, include_titles: bool, vectors_of_edges: VectorsOfEdges | None = None
+    ) -> Written:
+        """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did.
+
+        Edges have vectors if their width is in the settings, and `vectors_of_edges` returns new ones.
+        """
         writing, corpus = self.writing, self.corpus
         writes = len(self._replaced) + self._next - self._first
         self._count_terms()
@@ -220,6 +231,7 @@ class Change:
                 # For a user without this right, the server only warns, and makes the statistics itself later.
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
+        self._write_edge_vectors(settings, vectors_of_edges)
         mark_blank(writing, corpus)
         ((moves,),) = writing.run(
             "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
@@ -243,6 +255,14 @@ class Change:
                 traits=json.dumps(state.traits),
             )
         return Written(nodes, self._edges)
+
+    def _write_edge_vectors(self, settings: Any, vectors_of: VectorsOfEdges | None) -> None:
+        is_new = settings.get("edge_dimension", 0) != self.edge_dimension
+        if is_new:
+            delete_edge_vectors(self.writing, self.corpus)
+        if "edge_dimension" in settings:
+            assert vectors_of is not None
+            write_edge_vectors(self.writing, self.corpus, vectors_of, everywhere=is_new)
 
     def _count_terms(self) -> None:
         parameters = {"corpus": self.corpus}

@@ -35,8 +35,8 @@ class PostgresCorpus:
 
     Attributes
     ----------
-    nodes, dimension : int
-        Number of nodes, and width of the vectors; 0 without vectors.
+    nodes, dimension, edge_dimension : int
+        Number of nodes, and width of their vectors and of those of edges; 0 without vectors.
     version : int
         Number of the state, which each change raises by one.
     embedding : str
@@ -72,6 +72,7 @@ class PostgresCorpus:
         self.number, self.version, self.nodes, self.length, self.dimension, model, self.settings, self.traits, layout = rows[0]
         self.embedding = decoded(model)
         check_layout(layout, database.where, database.schema)
+        self.edge_dimension: int = self.settings.get("edge_dimension", 0)
         table = self.settings.get("vectors")
         self.table = None if table is None else VectorTable(**table)
 

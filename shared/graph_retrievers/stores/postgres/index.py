@@ -10,6 +10,7 @@ from graph_retrievers.errors import shown
 from graph_retrievers.index.settings import warn_of_other_model
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
+from graph_retrievers.stores.postgres.edge_vectors import PostgresEdgeVectors
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
 from graph_retrievers.stores.postgres.words import PostgresWords
@@ -76,6 +77,8 @@ def _opened(database: PostgresDatabase, name: str, exact: bool, options: dict[st
         stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen, "pinned": pinned}
         if corpus.dimension:
             stores["vectors"] = PostgresVectors(corpus, exact=exact)
+        if corpus.edge_dimension:
+            stores["edge_vectors"] = PostgresEdgeVectors(corpus)
         index = RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
     corpus.database = database
     return corpus, index

@@ -16,7 +16,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import LONGEST_NAME, NAMED_BY_TEXTS, name_words
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.database import Writing
-from graph_retrievers.stores.postgres.values import date_fields, encoded, filter_fields
+from graph_retrievers.stores.postgres.values import date_fields, encoded, filter_fields, vector_rows
 from graph_retrievers.stores.postgres.words import stored_term
 from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.traits import is_place
@@ -131,7 +131,7 @@ def copy_nodes(
     writing.copy("changed_terms (term, nodes)", zip(block.words.terms[term_numbers].tolist(), counts.tolist(), strict=True))
     if block.vectors is not None:
         vector_places = [place for place in places if block.vectors[place].any()]
-        lines = _vector_rows(corpus, block.vectors[vector_places], np.array([numbers[place] for place in vector_places], np.int64))
+        lines = vector_rows(corpus, block.vectors[vector_places], np.array([numbers[place] for place in vector_places], np.int64))
         writing.copy_blocks("{vectors} (corpus, node, vector)", lines, "binary")
 
 
@@ -155,24 +155,6 @@ def _escaped(text: str) -> str:
     for character, code in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(character, code)
     return text
-
-
-def _vector_rows(corpus: int, vectors: np.ndarray, numbers: np.ndarray) -> Iterator[bytes]:
-    """Yield the rows of vectors in the binary form of COPY, and of pgvector: the width, two empty bytes, and the numbers."""
-    yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-    width = vectors.shape[1]
-    integer = [("size", ">i4"), ("value", ">i4")]
-    form = np.dtype(
-        [("fields", ">i2"), ("corpus", integer), ("node", integer), ("size", ">i4"), ("width", ">i2"), ("nothing", ">i2")]
-        + [("numbers", ">f4", (width,))]
-    )
-    block = np.zeros(len(vectors), form)
-    block["fields"], block["size"], block["width"] = 3, 4 + 4 * width, width
-    for name, value in (("corpus", corpus), ("node", numbers)):
-        block[name]["size"], block[name]["value"] = 4, value
-    block["numbers"] = vectors
-    yield block.tobytes()
-    yield b"\xff\xff"
 
 
 def delete_rows(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:

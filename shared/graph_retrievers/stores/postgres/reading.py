@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,10 +16,12 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.index.settings import warn_of_other_model
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PinnedDatabase, PostgresDatabase, check_database
+from graph_retrievers.stores.postgres.edge_vectors import SAME_EDGE
 from graph_retrievers.stores.postgres.nodes import BLOCK
-from graph_retrievers.stores.postgres.values import decoded
+from graph_retrievers.stores.postgres.values import decoded, read_vector
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
 from graph_retrievers.stores.postgres.words import PostgresWords
 
@@ -31,6 +33,9 @@ SELECT n.position, n.node, n.length, n.id, n.text, n.title, n.type, n.metadata::
 FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.position > %(last)s ORDER BY n.position LIMIT %(most)s"""
 _EDGES = """\
 SELECT e.source, e.target, e.relation, e.weight, e.text FROM {edges} e WHERE e.corpus = %(corpus)s ORDER BY e.position"""
+_EDGE_VECTORS = f"""\
+SELECT e.source, e.target, vector_send(v.vector) FROM {{edges}} e LEFT JOIN {{edge_vectors}} v ON {SAME_EDGE}
+WHERE e.corpus = %(corpus)s ORDER BY e.position"""
 
 
 def read_index(
@@ -58,8 +63,8 @@ def read_index(
     embedding, relevance : object, optional
         Models of the index, as for :class:`~graph_retrievers.index.GraphIndex`.
     edge_signals : bool, default False
-        Whether to build signals of the edges, which are not stored; see :meth:`~graph_retrievers.index.GraphIndex.from_graph`. With
-        an embedding model, it embeds their texts.
+        Whether to build signals of the edges if their vectors are not stored, see
+        :meth:`~graph_retrievers.index.GraphIndex.from_graph`. With an embedding model, it embeds their texts.
     device : str or torch.device, optional
         Device of the index; the CPU by default.
     show_progress : bool, default False
@@ -115,16 +120,33 @@ def read_index(
             device=device,
         )
         vectors = _vectors(corpus, ids) if corpus.dimension else None
+        edge_vectors = _edge_vectors(state, corpus, set(numbers), graph.num_edges) if corpus.edge_dimension else None
     words = BM25(graph.contents(), device=graph.device, **{option: corpus.settings[option] for option in BM25.options})
     if words.state()[0]["lengths"].tolist() != list(lengths):
         raise InvalidArgumentError(
             f"The words of the index {shown(name)} are those of other texts than its nodes have; build it from its documents again."
         )
-    options: dict[str, Any] = {"relevance": relevance, "edge_signals": edge_signals, "show_progress": show_progress}
-    if vectors is None:
-        return GraphIndex.from_graph(graph, embedding=embedding, vectors=False, bm25=words, **options)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, metric="cosine", bm25=words, **options)
-    warn_of_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
+    index = GraphIndex.from_graph(
+        graph,
+        embedding=embedding,
+        relevance=relevance,
+        vectors=False if vectors is None else vectors,
+        metric="cosine",
+        bm25=words,
+        edge_signals=edge_signals and edge_vectors is None,
+        show_progress=show_progress,
+    )
+    if edge_vectors is not None:
+        dense = DenseIndex(torch.from_numpy(edge_vectors), device=graph.device, covers="edges", metric="cosine")
+        index = GraphIndex(
+            graph,
+            {**index.signals, "edge_dense": dense},
+            embedding=index.embedding,
+            relevance=relevance,
+            edge_sources=index.edge_sources,
+        )
+    if vectors is not None:
+        warn_of_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index
 
 
@@ -144,6 +166,16 @@ def _edges(state: PinnedDatabase, corpus: PostgresCorpus, ids: dict[int, str]) -
     for source, target, relation, weight, text in state.rows((_EDGES, {"corpus": corpus.number})):
         if source in ids and target in ids:
             yield Edge(ids[source], ids[target], decoded(relation), weight, decoded(text))
+
+
+def _edge_vectors(state: PinnedDatabase, corpus: PostgresCorpus, nodes: Collection[int], count: int) -> np.ndarray:
+    """Return the vectors of the edges that :func:`_edges` yields: float32, shape [M, d]; zeros for an edge without one."""
+    vectors, row = np.zeros((count, corpus.edge_dimension), np.float32), 0
+    for source, target, data in state.rows((_EDGE_VECTORS, {"corpus": corpus.number})):
+        if source in nodes and target in nodes:
+            vectors[row] = 0.0 if data is None else read_vector(data)
+            row += 1
+    return vectors
 
 
 def _vectors(corpus: PostgresCorpus, ids: list[str]) -> np.ndarray:

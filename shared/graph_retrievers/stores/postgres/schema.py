@@ -5,7 +5,7 @@ from __future__ import annotations
 from graph_retrievers.errors import DatabaseError, MissingDatabaseFeatureError
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 
-LAYOUT = "graph-retrievers 3"
+LAYOUT = "graph-retrievers 4"
 """Comment of the schema: the version of its tables."""
 
 # The code with which PostgreSQL refuses a user without the right.
@@ -73,6 +73,18 @@ CREATE TABLE {edges} (
 );
 CREATE INDEX edges_source ON {edges} (corpus, source);
 CREATE INDEX edges_target ON {edges} (corpus, target);
+CREATE TABLE {edge_vectors} (
+    corpus integer NOT NULL,
+    source integer NOT NULL,
+    target integer NOT NULL,
+    relation text COLLATE "C" NOT NULL,
+    copy integer NOT NULL,
+    digest bytea NOT NULL,
+    vector vector NOT NULL
+);
+ALTER TABLE {edge_vectors} ALTER COLUMN vector SET STORAGE MAIN;
+CREATE INDEX edge_vectors_source ON {edge_vectors} (corpus, source);
+CREATE INDEX edge_vectors_target ON {edge_vectors} (corpus, target);
 CREATE TABLE {words} (
     corpus integer NOT NULL,
     node integer NOT NULL,

@@ -52,6 +52,7 @@ def update_index(
     delete_edges: Iterable[EdgeLike] = (),
     embedding: Any = None,
     bm25: bool | str | BM25 = True,
+    edge_signals: bool = False,
     strict: bool = False,
     show_progress: bool = False,
 ) -> Written:
@@ -79,10 +80,13 @@ def update_index(
     add_edges, delete_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
         To delete, (source, target) means all relations.
     embedding : object, optional
-        The model of the index. It embeds the documents without a vector of their own (``embedding``) whose texts have changed.
+        The model of the index. It embeds the documents without a vector of their own (``embedding``) whose texts have changed, and
+        new texts of edges.
     bm25 : bool, str or BM25, default True
         How the words of a new index are read, see :meth:`~graph_retrievers.index.GraphIndex.from_graph`. The language is found from
         the first 5,000 documents.
+    edge_signals : bool, default False
+        Whether edges have vectors too, which `embedding` makes of their texts; an index whose edges have some keeps them.
     strict : bool, default False
         Whether a title or type of a document that cannot be used is an error.
     show_progress : bool, default False
@@ -152,7 +156,12 @@ def update_index(
             change.append_edges(chain([edge], edges))
         state = documents.state
         assert state.settings is not None
-        changes = change.finish(state.settings, state.dimension, decoded(state.embedding), state.include_titles)
+        settings = state.settings
+        if edge_signals and not change.edge_dimension:
+            settings = {**settings, "edge_dimension": documents.edge_dimension}
+        changes = change.finish(
+            settings, state.dimension, decoded(state.embedding), state.include_titles, documents.vectors_of_edges
+        )
     documents.warn_of_bare()
     return changes
 
@@ -246,12 +255,7 @@ class _Documents:
                 f"{self._where} has no vectors, and these documents have some, or a model; leave out both, or write the "
                 "index again."
             )
-        name = encoded(model_name(model))
-        if state.embedding and name and name != state.embedding:
-            raise InvalidArgumentError(
-                f"{self._where} has vectors of the model {state.embedding!r}, and embedding= is {name!r}; pass the model of "
-                "the index."
-            )
+        name = self._checked_model()
         vectors: dict[int, Tensor] = {place: vector for place, vector in enumerate(own_vectors) if vector is not None}
         if places and state.corpus and state.dimension:
             vectors |= self._unchanged(graph, places, ask)
@@ -273,6 +277,39 @@ class _Documents:
                 "embed both with the same model."
             )
         return torch.stack([vectors[place] for place in range(len(nodes))]).cpu().numpy().astype(np.float32)
+
+    def _checked_model(self) -> str:
+        """Return the name of the model, or ""; InvalidArgumentError if it is another one than that of the index."""
+        name = encoded(model_name(self._model))
+        if self.state.embedding and name and name != self.state.embedding:
+            raise InvalidArgumentError(
+                f"{self._where} has vectors of the model {self.state.embedding!r}, and embedding= is {name!r}; pass the model of "
+                "the index."
+            )
+        return name
+
+    @property
+    def edge_dimension(self) -> int:
+        """The width of the vectors of edges, which the model of those of nodes makes."""
+        if self._model is None or not self.state.dimension:
+            raise MissingSignalError("The texts of edges need a model to have vectors; pass embedding= for nodes and edges.")
+        return self.state.dimension
+
+    def vectors_of_edges(self, positions: list[int], texts: list[str]) -> np.ndarray:
+        """Return the vectors of edges by their texts: float32, shape [n, d], of unit length."""
+        if self._model is None:
+            raise MissingSignalError(
+                f"{len(texts)} edges have no vectors of their texts, such as {shown(texts[0])}; pass embedding=."
+            )
+        self._checked_model()
+        vectors = check_vectors(embed_corpus(self._model, texts), len(texts))
+        width = (self.state.settings or {}).get("edge_dimension", self.state.dimension)
+        if vectors.shape[1] != width:
+            raise DimensionMismatchError(
+                f"{self._where} has vectors of edges of width {width}, and embedding= makes some of width {vectors.shape[1]}; pass "
+                "the model of the index."
+            )
+        return unit_vectors(vectors).cpu().numpy().astype(np.float32)
 
     def _unchanged(self, graph: CorpusGraph, places: Sequence[int], ask: _Ask) -> dict[int, Tensor]:
         """Return the vectors of the nodes that are there with the same texts; zeros for one that has none."""

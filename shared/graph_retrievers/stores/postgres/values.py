@@ -34,6 +34,42 @@ def read_vector(data: bytes) -> np.ndarray:
     return np.frombuffer(data, ">f4", offset=_HEADER).astype(np.float32)
 
 
+def sent_vector(vector: np.ndarray) -> bytes:
+    """Return the binary form of a vector, as :func:`read_vector` reads it.
+
+    >>> sent_vector(np.array([1.0, 0.5])).hex(" ", 4)
+    '00020000 3f800000 3f000000'
+    """
+    return np.array([len(vector), 0], ">i2").tobytes() + vector.astype(">f4").tobytes()
+
+
+def vector_text(vector: np.ndarray) -> str:
+    """Return the text of a vector, from which pgvector reads the same numbers.
+
+    >>> vector_text(np.array([1.0, 0.1], np.float32))
+    '[1.0,0.10000000149011612]'
+    """
+    return f"[{','.join(map(repr, np.asarray(vector, np.float32).astype(float).tolist()))}]"
+
+
+def vector_rows(corpus: int, vectors: np.ndarray, numbers: np.ndarray) -> Iterator[bytes]:
+    """Yield the rows of vectors in the binary form of COPY, and of pgvector: the width, two empty bytes, and the numbers."""
+    yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+    width = vectors.shape[1]
+    integer = [("size", ">i4"), ("value", ">i4")]
+    form = np.dtype(
+        [("fields", ">i2"), ("corpus", integer), ("node", integer), ("size", ">i4"), ("width", ">i2"), ("nothing", ">i2")]
+        + [("numbers", ">f4", (width,))]
+    )
+    block = np.zeros(len(vectors), form)
+    block["fields"], block["size"], block["width"] = 3, 4 + 4 * width, width
+    for name, value in (("corpus", corpus), ("node", numbers)):
+        block[name]["size"], block[name]["value"] = 4, value
+    block["numbers"] = vectors
+    yield block.tobytes()
+    yield b"\xff\xff"
+
+
 def encoded(text: str) -> str:
     r"""Return a text without the character 0, which PostgreSQL does not take; the order of texts stays the same.
 

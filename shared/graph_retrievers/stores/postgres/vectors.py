@@ -15,7 +15,7 @@ from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.schema import vector_index
-from graph_retrievers.stores.postgres.values import decoded, read_vector, sendable_texts
+from graph_retrievers.stores.postgres.values import decoded, read_vector, sendable_texts, vector_text
 from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
@@ -110,7 +110,7 @@ class PostgresVectors:
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
         parameters: dict[str, Any] = {
-            "vectors": [_vector_text(vector) for vector in np.asarray(vectors)],
+            "vectors": [vector_text(vector) for vector in np.asarray(vectors)],
             "k": k,
             "members": self._members,
         }
@@ -161,7 +161,7 @@ class PostgresVectors:
         """
         id_lists = [sendable_texts(ids) for _, ids in pairs]
         parameters = {
-            "vectors": [_vector_text(vector) for vector, _ in pairs],
+            "vectors": [vector_text(vector) for vector, _ in pairs],
             "owners": [query for query, ids in enumerate(id_lists, 1) for _ in ids],
             "ids": [*chain.from_iterable(id_lists)],
         }
@@ -226,7 +226,3 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
             f"CREATE INDEX IF NOT EXISTS {vector_index(corpus.number)} ON {{vectors}} USING hnsw (({vector}) vector_cosine_ops) "
             f"WITH (m = {m}, ef_construction = {ef_construction}) WHERE corpus = {corpus.number}"
         )
-
-
-def _vector_text(vector: np.ndarray) -> str:
-    return f"[{','.join(map(repr, np.asarray(vector, np.float32).astype(float).tolist()))}]"

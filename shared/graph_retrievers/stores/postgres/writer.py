@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -21,6 +22,7 @@ from graph_retrievers.stores.changes import check_lengths, check_loss, warn_of_b
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing, check_database
+from graph_retrievers.stores.postgres.edge_vectors import VectorsOfEdges, delete_other_vectors
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
 from graph_retrievers.stores.postgres.values import decoded, encoded
@@ -40,9 +42,10 @@ def write_index(
 ) -> Written:
     """Write an index into PostgreSQL, or update it there, so that retrievers run there as in memory.
 
-    Nodes, edges, words, vectors and names go into the tables of the database's schema, under the name of the index; several
-    indexes lie in the same tables. Contents that are there are not written again, and contents that are not in the index are
-    deleted, in one transaction: a reader sees the state before or after. Of several writers, each waits for the one before.
+    Nodes, edges, words, vectors and names go into the tables of the database's schema, under the name of the index, and vectors of
+    edges if the index was built with ``edge_signals=True``; several indexes lie in the same tables. Contents that are there are not
+    written again, and contents that are not in the index are deleted, in one transaction: a reader sees the state before or after.
+    Of several writers, each waits for the one before.
 
     Parameters
     ----------
@@ -89,7 +92,11 @@ def write_index(
     if not isinstance(bm25, BM25):
         raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
     dense = dense if isinstance(dense, DenseIndex) else None
+    edge_dense = index.signals.get("edge_dense")
+    edge_vectors = edge_dense if isinstance(edge_dense, DenseIndex) and edge_dense.covers == "edges" else None
     table = None if vectors is None else vector_table(vectors)
+    if edge_vectors is not None:
+        check_lengths(edge_vectors)
     if dense is not None:
         check_lengths(dense)
         warn_of_bare(dense, graph.ids)
@@ -98,8 +105,22 @@ def write_index(
     blocks = _blocks_of(graph, CountedWords(bm25), None if dense is None or table is not None else dense)
     # The settings name the table of the vectors if these are not written.
     settings = bm25.settings if table is None else {**bm25.settings, "vectors": table.to_dict()}
+    settings = settings if edge_vectors is None else {**settings, "edge_dimension": edge_vectors.dimension}
     dimension = 0 if dense is None else dense.dimension
-    return _write(graph, blocks, settings, dimension, index.embedding_name, database, name, table, replace, show_progress)
+    parts = (
+        graph,
+        blocks,
+        settings,
+        dimension,
+        index.embedding_name,
+        None if edge_vectors is None else partial(_taken, edge_vectors),
+    )
+    return _write(*parts, database, name, table, replace, show_progress)
+
+
+def _taken(dense: DenseIndex, rows: list[int], texts: object = None) -> np.ndarray:
+    """Return vectors by their rows: float32, shape [n, d]."""
+    return dense.taken(torch.tensor(rows, dtype=torch.int64)).cpu().numpy()
 
 
 def write_graph(
@@ -123,7 +144,13 @@ def write_graph(
     first = next(blocks)
     dimension = 0 if first.vectors is None else first.vectors.shape[1]
     all_blocks = chain([first], blocks)
-    return _write(graph, all_blocks, first.words.settings, dimension, embedding_name, database, name, None, replace, show_progress)
+
+    def vectors_of_edges(positions: list[int], texts: list[str]) -> np.ndarray:
+        assert vectors is not None
+        return vectors(texts).cpu().numpy()  # type: ignore[no-any-return]
+
+    parts = (graph, all_blocks, first.words.settings, dimension, embedding_name, None if vectors is None else vectors_of_edges)
+    return _write(*parts, database, name, None, replace, show_progress)
 
 
 def _write(
@@ -132,13 +159,17 @@ def _write(
     settings: dict[str, Any],
     dimension: int,
     embedding_name: str,
+    vectors_of_edges: VectorsOfEdges | None,
     database: PostgresDatabase,
     name: str,
     table: VectorTable | None,
     replace: bool,
     show_progress: bool,
 ) -> Written:
-    """Write the edges of a graph, and its nodes as blocks, in place of what the database has under a name."""
+    """Write the edges of a graph, and its nodes as blocks, in place of what the database has under a name.
+
+    Edges have vectors if the settings have their width, or if those that are there have some.
+    """
     check_ids(graph)
     encoded_name, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
     ensure_tables(database)
@@ -163,9 +194,13 @@ def _write(
                 change.write(block, range(start, start + len(block.ids)), bar.update)
                 start += len(block.ids)
         change.replace_edges(_edges(graph))
+        if vectors_of_edges is not None and change.edge_dimension:
+            if change.edge_dimension == settings.get("edge_dimension"):
+                delete_other_vectors(writing, change.corpus, vectors_of_edges)
+            settings = {"edge_dimension": change.edge_dimension, **settings}
         if table is not None:
             _check_table(writing, change.corpus, len(graph), table, database.where)
-        return change.finish(settings, dimension, embedding_name, graph.include_titles)
+        return change.finish(settings, dimension, embedding_name, graph.include_titles, vectors_of_edges)
 
 
 def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, where: str) -> None:

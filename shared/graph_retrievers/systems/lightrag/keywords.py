@@ -180,8 +180,11 @@ class KeywordSearch(Composite):
         if candidates.facts is None:
             cosines = yield Similarity(candidates.nodes)
             return candidates.taken(np.flatnonzero(cosines > self.threshold))
-        lengths = yield Pairs(self._lengths, candidates.facts.rows)
-        cosines = candidates.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
+        cosines = candidates.facts.scores
+        if question.in_memory:
+            # A database compares by cosine.
+            lengths = yield Pairs(self._lengths, candidates.facts.rows)
+            cosines = cosines / np.maximum(lengths.astype(np.float32), 1e-30)
         facts = candidates.facts.taken(cosines > self.threshold)
         near = np.isin(candidates.nodes, question.ends(facts.rows))
         return replace(candidates.taken(np.flatnonzero(near)), facts=facts)

@@ -1,0 +1,190 @@
+"""The vectors of the edges of an index in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
+from hashlib import sha256
+from typing import Self
+
+import numpy as np
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
+from graph_retrievers.stores.postgres.database import Writing
+from graph_retrievers.stores.postgres.values import decoded, read_vector, sendable_texts, sent_vector, vector_rows, vector_text
+from graph_retrievers.stores.postgres.vectors import members_of
+from graph_retrievers.stores.remote.ports import StoredEdge
+
+__all__ = ["PostgresEdgeVectors"]
+
+VectorsOfEdges = Callable[[list[int], list[str]], np.ndarray]
+"""Returns the vectors of n edges, by their positions and texts: float32, shape [n, d], of unit length."""
+
+# Edges whose vectors are written at a time.
+_BLOCK = 5000
+_ENDS = "JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target"
+SAME_EDGE = "v.corpus = e.corpus AND v.source = e.source AND v.target = e.target AND v.relation = e.relation AND v.copy = e.copy"
+"""Condition that a row v of the table of vectors is that of an edge e."""
+# What models read of an edge, see CorpusGraph.edge_contents.
+_CONTENT = (
+    "coalesce(nullif(e.text, ''), concat_ws(' ', coalesce(nullif(s.title, ''), s.id), nullif(e.relation, ''), "
+    "coalesce(nullif(t.title, ''), t.id)))"
+)
+_DIGEST = f"sha256(convert_to({_CONTENT}, 'UTF8'))"
+# A vector of zeros has the cosine 0.
+_DISTANCE = "coalesce(nullif(v.vector <=> q.vector, 'NaN'), 1)"
+_SEARCH = f"""\
+SELECT q.place, e.position, s.id, t.id, e.relation, e.weight, e.text, 1 - v.distance
+FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
+CROSS JOIN LATERAL (
+    SELECT v.corpus, v.source, v.target, v.relation, v.copy, {_DISTANCE} AS distance
+    FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s@among@ ORDER BY {_DISTANCE} FETCH FIRST (%(k)s) ROWS WITH TIES
+) v JOIN {{edges}} e ON {SAME_EDGE} {_ENDS}
+ORDER BY q.place, v.distance, e.position"""
+_VECTORS = f"""\
+SELECT e.position, vector_send(v.vector) FROM {{edges}} e JOIN {{edge_vectors}} v ON {SAME_EDGE}
+WHERE e.corpus = %(corpus)s AND e.position = ANY(%(positions)s) AND e.source = ANY(ARRAY(
+    SELECT n.node FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)
+))"""
+
+
+class PostgresEdgeVectors:
+    """The vectors of the edges of an index in PostgreSQL as an EdgeVectorStore; all of them are compared, by cosine.
+
+    Parameters
+    ----------
+    corpus : PostgresCorpus
+        Of an index with vectors of edges.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are no vectors of edges.
+    DatabaseError
+        From the methods: if the database fails or does not answer in time, or if the index was changed since `corpus` was made.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase
+    >>> corpus = PostgresCorpus(PostgresDatabase("postgresql://localhost/works"), "machines")  # doctest: +SKIP
+    >>> [edge.relation for edge, _ in PostgresEdgeVectors(corpus).nearest(np.array([[0.6, 0.8]]), 2)[0]]  # doctest: +SKIP
+    ['reads', 'built by']
+    """
+
+    keeps_time_limits = True
+
+    def __init__(self, corpus: PostgresCorpus) -> None:
+        if not corpus.edge_dimension:
+            raise InvalidArgumentError(
+                f"{corpus!r} has no vectors of edges; write an index that was built with edge_signals=True and embedding=."
+            )
+        self.corpus, self.dimension = corpus, corpus.edge_dimension
+        self._ids: Collection[str] | None = None
+        self._members: list[int] | None = None
+
+    def __repr__(self) -> str:
+        """Return the corpus."""
+        return f"PostgresEdgeVectors({self.corpus!r})"
+
+    def within(self, ids: Collection[str]) -> Self:
+        """Return the store of the edges between nodes of some ids, for a ``scope``."""
+        store = copy(self)
+        store._ids, store._members = ids, None
+        return store
+
+    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[StoredEdge, float]]]:
+        """Return the k nearest edges of each vector with their cosines, in one round trip; the first one of a scope takes two."""
+        if self._ids is not None and self._members is None:
+            self._members = [node for node, _ in members_of(self.corpus, self._ids)]
+        among = "" if self._members is None else " AND v.source = ANY(%(members)s) AND v.target = ANY(%(members)s)"
+        texts = [vector_text(vector) for vector in np.asarray(vectors)]
+        (rows,) = self.corpus.read((_SEARCH.replace("@among@", among), {"vectors": texts, "k": k, "members": self._members}))
+        results: list[list[tuple[StoredEdge, float]]] = [[] for _ in texts]
+        for place, position, source, target, relation, weight, text, cosine in rows:
+            # Of edges at equal distances, those at the lowest positions are kept.
+            if len(results[place - 1]) < k:
+                edge = StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))
+                results[place - 1].append((edge, cosine))
+        return results
+
+    def vectors(self, edges: Sequence[StoredEdge]) -> Mapping[int, np.ndarray]:
+        """Return the vectors of edges by their positions, each of shape [d], in one round trip."""
+        parameters = {
+            "positions": [edge.position for edge in edges],
+            "ids": sendable_texts(dict.fromkeys(edge.source for edge in edges)),
+        }
+        (rows,) = self.corpus.read((_VECTORS, parameters))
+        return {position: read_vector(data) for position, data in rows}
+
+
+def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges, everywhere: bool) -> None:
+    """Write the vectors of edges that have none of their present texts, and delete those of edges that are not there.
+
+    Only edges at nodes in ``affected`` are looked at, or with `everywhere` all.
+    """
+    vectors_here, edges_here = ("", "") if everywhere else (_near("edge_vectors", "v"), _near("edges", "e"))
+    of_edges = f"FROM {{edges}} e {_ENDS} WHERE e.corpus = %(corpus)s{edges_here}"
+    ((count,),) = writing.run(f"SELECT count(*) {of_edges}", corpus=corpus).fetchall()
+    with writing.joining(count):
+        writing.run(
+            f"DELETE FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s{vectors_here} AND NOT EXISTS "
+            f"(SELECT FROM {{edges}} e {_ENDS} WHERE {SAME_EDGE} AND v.digest = {_DIGEST})",
+            corpus=corpus,
+        )
+        writing.run(
+            "CREATE TEMPORARY TABLE bare_edges ON COMMIT DROP AS SELECT (row_number() OVER (ORDER BY e.position) - 1)::integer "
+            f"AS number, e.source, e.target, e.relation, e.copy, e.position, {_CONTENT} AS content {of_edges} "
+            f"AND NOT EXISTS (SELECT FROM {{edge_vectors}} v WHERE {SAME_EDGE})",
+            corpus=corpus,
+        )
+    writing.run("CREATE TEMPORARY TABLE new_vectors (corpus integer, number integer, vector vector) ON COMMIT DROP")
+    writing.run("CREATE INDEX ON bare_edges (number)")
+    for start in range(0, count, _BLOCK):
+        rows = writing.run(
+            "SELECT number, position, content FROM bare_edges WHERE number >= %(start)s AND number < %(end)s ORDER BY number",
+            start=start,
+            end=start + _BLOCK,
+        ).fetchall()
+        if not rows:
+            return
+        numbers, positions, contents = map(list, zip(*rows, strict=True))
+        vectors = vectors_of(positions, [decoded(content) for content in contents])
+        writing.copy_blocks("new_vectors", vector_rows(corpus, vectors, np.array(numbers, np.int64)), "binary")
+        writing.run(
+            "INSERT INTO {edge_vectors} SELECT n.corpus, b.source, b.target, b.relation, b.copy, "
+            "sha256(convert_to(b.content, 'UTF8')), n.vector FROM new_vectors n JOIN bare_edges b USING (number)"
+        )
+        writing.run("TRUNCATE new_vectors")
+
+
+def _near(table: str, name: str) -> str:
+    """Return the condition that a row of a table of edges is one at a node in ``affected``, after others."""
+    found = f"SELECT x.ctid FROM affected a JOIN {{{table}}} x ON x.corpus = %(corpus)s AND x."
+    return f" AND {name}.ctid IN ({found}source = a.node UNION {found}target = a.node)"
+
+
+def delete_other_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges) -> None:
+    """Delete the vectors of edges that are not those that `vectors_of` returns, without their texts."""
+    rows = writing.run(
+        f"SELECT e.position, sha256(vector_send(v.vector)) FROM {{edges}} e JOIN {{edge_vectors}} v ON {SAME_EDGE} "
+        "WHERE e.corpus = %(corpus)s",
+        corpus=corpus,
+    ).fetchall()
+    positions = list[int]()
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        vectors = vectors_of([position for position, _ in block], [])
+        pairs = zip(block, map(sent_vector, vectors), strict=True)
+        positions += [position for (position, digest), sent in pairs if sha256(sent).digest() != digest]
+    writing.run(
+        "DELETE FROM {edge_vectors} v USING {edges} e WHERE e.corpus = %(corpus)s AND e.position = ANY(%(positions)s) "
+        f"AND {SAME_EDGE}",
+        corpus=corpus,
+        positions=positions,
+    )
+
+
+def delete_edge_vectors(writing: Writing, corpus: int) -> None:
+    """Delete all vectors of edges."""
+    writing.run("DELETE FROM {edge_vectors} WHERE corpus = %(corpus)s", corpus=corpus)
