@@ -12,7 +12,7 @@ from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import push
 from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
-from graph_retrievers.systems.push import PushedWalk, pushed
+from graph_retrievers.systems.push import Adjacency, PushedWalk, pushed
 from tests.references.push import push as written_out
 
 LOOM = "a loom"
@@ -133,7 +133,7 @@ def test_whom_the_frontier_asks_for():
     def frontier(most, *done):
         walk = PushedWalk(np.array([0, 1, 2, 3]), np.array([0.4, 0.4, 0.15, 0.05]), 0.5)
         walk.is_requested[list(done)] = True
-        return run(backend, [walk.frontier(most)])[0].tolist()
+        return run(backend, [walk.frontier(most, Adjacency())])[0].tolist()
 
     # For each neighbour 0.1, 0.2, 0.15 and 0.05.
     assert frontier(0.01) == [1, 2, 0, 3]
@@ -152,7 +152,7 @@ def test_nodes_that_are_alike_are_asked_for_together_or_not_at_all():
     walk = PushedWalk(np.array([0, 1]), np.array([1.0, 1.0]), 0.5)
     walk.residual = np.array([0.1 + 0.2, 0.3])
     backend = MemoryBackend(Queries.of(index_of(3, [(0, 2, 1.0), (1, 2, 1.0)]), ["?"]))
-    assert run(backend, [walk.frontier(0.4)])[0].tolist() == [0, 1]
+    assert run(backend, [walk.frontier(0.4, Adjacency())])[0].tolist() == [0, 1]
 
 
 def test_steps_are_hops_and_not_nodes():

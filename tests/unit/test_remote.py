@@ -14,8 +14,8 @@ from graph_retrievers import (
     Eager,
     FastInsight,
     GraphIndex,
-    HippoRAG,
     LeSeGR,
+    LinearRAG,
     MoR,
     Node,
     Pipeline,
@@ -52,7 +52,7 @@ from graph_retrievers.errors import (
     InvalidVectorError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, PassageWalk, VectorSearch
+from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
 from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
@@ -292,12 +292,11 @@ def test_batches_are_those_of_the_retriever(corpus):
     ("system", "words"),
     [
         (WalkFusion(), 'WalkFusion cannot run on a graph in a database: it reads .* of the whole graph. Give form="links"'),
-        (HippoRAG(), "HippoRAG cannot run .*: FactLinking reads how similar the question is to every fact, and databases hold no"),
         (
             LeSeGR(hops=None),
             r"LeSeGR cannot run .*: LexicalSemanticSearch reads all nodes and edges, .*; with hops=1 it runs there",
         ),
-        (PassageWalk(), "cannot run .*: PassageWalk reads how similar the question is to every passage"),
+        (LinearRAG(), "LinearRAG cannot run .*: TriGraphSearch reads the sentences and the names of all texts"),
         (lambda index: object(), "Expected a system or an Operator"),
     ],
 )

@@ -5,11 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from graph_retrievers import PPR, GraphIndex, HippoRAG1, Pipeline, Retriever
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers import PPR, GraphIndex, Pipeline, Retriever
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank
 from graph_retrievers.stores.remote import RemoteIndex
-from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, MemoryWords, index_of, question_vectors, random_corpus
+from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
 
 LIMITS = r"the walk ended at max_nodes or max_round_trips: its shares may be wrong by (\d\.\d{4}) in all, of 1"
 
@@ -130,10 +129,3 @@ def test_a_walk_does_not_enter_nodes_that_a_filter_excludes():
 def test_without_seeds_and_vectors_nothing_is_found():
     _, _, remote = made(3, [(0, 1)])
     assert list(Retriever(remote, from_loom(), backfill=False).retrieve("zebra")) == []
-
-
-def test_the_first_hipporag_is_refused_with_what_it_reads():
-    index = index_of(random_corpus(1, 40, 60))
-    stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors.numpy()), "words": MemoryWords(index)}
-    with pytest.raises(InvalidArgumentError, match="HippoRAG1 cannot run .*: PhraseWalk reads the names of all phrases"):
-        Retriever(RemoteIndex(MemoryGraph(index.graph), **stores), HippoRAG1())

@@ -1,14 +1,13 @@
 """Signals: the contract, signals of one's own, signals over edges, and what saving, moving and updating makes of them."""
 
 import random
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from graph_retrievers.core.driver import run
-from graph_retrievers.core.requests import NearestEdges
+from graph_retrievers.core.requests import LowestEdgeScore, NearestEdges
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
@@ -20,7 +19,6 @@ from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.systems.hipporag.fact_linking import NearestFacts
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 from tests.rankings import ranked
 from tests.retrievers import FUSED_SPREADING
@@ -437,32 +435,28 @@ def test_a_batch_of_facts_is_what_its_queries_are_alone():
     same(retriever.retrieve_batch(questions), [retriever.retrieve(question) for question in questions])
 
 
-def test_the_lowest_score_of_facts_is_told(monkeypatch):
+def test_the_lowest_score_of_edges_is_told(monkeypatch):
     index = people()
     vectors = torch.linspace(-2, 1, index.signal("edge_dense").dimension)[None]
     scores = index.signal("edge_dense").table(vectors)[0]
-    nearest = partial(NearestFacts, signal="edge_dense", passage_type="passage", selects=False)
 
-    def least(index, **filters):
+    def lowest(index, **filters):
         queries = Queries.of(index, ["letters"], vectors=vectors, **filters)
-        ((rows, found, low),) = run(MemoryBackend(queries), [alone(nearest(2))])
-        assert len(rows) == len(found)
-        return low
+        return run(MemoryBackend(queries), [alone(LowestEdgeScore("edge_dense"))])[0]
 
-    assert least(index) == pytest.approx(float(scores.min())) and scores.min() < 0
+    assert lowest(index) == pytest.approx(float(scores.min())) and scores.min() < 0
     # Where no table of all scores is kept, each question has its own.
     queries = Queries.of(index, ["letters", "a party", "letters"], vectors=torch.cat([vectors, -vectors, vectors]))
     for kept in (True, False):
         if not kept:
             monkeypatch.setattr(Queries, "table", lambda self, name: None)
-        lists = run(MemoryBackend(queries), [alone(nearest(2)) for _ in range(3)])
-        assert [low for *_, low in lists] == pytest.approx([float(scores.min()), -float(scores.max()), float(scores.min())])
-    for request in (nearest, partial(NearestEdges, signal="edge_dense")):
-        lists = run(MemoryBackend(queries), [alone(request(k)) for k in (1, 3, 2)])
-        assert [len(rows) for rows, *_ in lists] == [1, 3, 2]
-    # Where nothing may be found it is 0.
-    assert least(index, seed_filter={"$id": "nobody"}) == 0
-    assert least(GraphIndex.from_nodes(PEOPLE, [], edge_signals=True, embedding=HashEmbedding())) == 0
+        lows = run(MemoryBackend(queries), [alone(LowestEdgeScore("edge_dense")) for _ in range(3)])
+        assert lows == pytest.approx([float(scores.min()), -float(scores.max()), float(scores.min())])
+    lists = run(MemoryBackend(queries), [alone(NearestEdges(k, "edge_dense")) for k in (1, 3, 2)])
+    assert [len(rows) for rows, _ in lists] == [1, 3, 2]
+    # Where there is none it is 0.
+    assert lowest(index, seed_filter={"$id": "nobody"}) == 0
+    assert lowest(GraphIndex.from_nodes(PEOPLE, [], edge_signals=True, embedding=HashEmbedding())) == 0
 
 
 def alone(request):

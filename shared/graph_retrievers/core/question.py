@@ -168,6 +168,10 @@ class Question:
         """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
         return self.backend.passing(self.rows(nodes), "start")  # type: ignore[no-any-return]
 
+    def filtered(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], pass the filter of the call, whether or not they may be returned: bool, shape [n]."""
+        return self.backend.passing(self.rows(nodes), "filter")  # type: ignore[no-any-return]
+
     def named(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be seeds by their names: bool, shape [n]."""
         return self.backend.passing(self.rows(nodes), "name")  # type: ignore[no-any-return]

@@ -21,6 +21,7 @@ __all__ = [
     "EdgeVectors",
     "Edges",
     "EdgesAmong",
+    "LowestEdgeScore",
     "Mentions",
     "Mix",
     "Near",
@@ -190,15 +191,31 @@ class NearestByCosine(Request):
 class NearestEdges(Request):
     """The `k` best edges of a signal: ``(rows [n], scores [n])``, best first.
 
-    Both ends of an edge may be seeds by their names; with `returned`, they may also be returned.
+    Both ends of an edge may be seeds by their names, and have none of the types `exclude_types`; with `returned`, they may also be
+    returned.
     """
 
     verb = "nearest_edges"
     reads = "signals"
-    shared = ("signal", "returned")
+    shared = ("signal", "returned", "exclude_types")
     k: int
     signal: str
     returned: bool = False
+    exclude_types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LowestEdgeScore(Request):
+    """The lowest score of all edges in a signal whose ends may be seeds by their names; 0 if there are none.
+
+    Their ends have none of the types `exclude_types`.
+    """
+
+    verb = "lowest_edge_score"
+    reads = "signals"
+    shared = ("signal", "exclude_types")
+    signal: str
+    exclude_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -399,11 +416,11 @@ class Predecessors(Request):
 
 @dataclass(frozen=True, eq=False)
 class WeightedNeighbors(Request):
-    """The neighbours of nodes, shape [n], that may be visited, and weights: ``(Near, weights [T], read [n])``.
+    """The neighbours of nodes, shape [n], that may be visited, and weights: ``(Near, weights [T, 2], read [n])``.
 
-    They are those of :class:`Neighbors`. `weights`, float64, are the sums of the weights of all edges between a node and its
-    neighbour, above 0. `read`, bool, says of which nodes they are: a backend with limits on what it reads leaves out the nodes
-    that exceed them, of several first those that stand later in `nodes`. Each node is given once.
+    They are those of :class:`Neighbors`. `weights`, float64, are the sums of the weights of all edges from a node to its neighbour,
+    and of those to it; one of them is above 0. `read`, bool, says of which nodes they are: a backend with limits on what it reads
+    leaves out the nodes that exceed them, of several first those that stand later in `nodes`. Each node is given once.
     """
 
     verb = "weighted_neighbors"
@@ -510,16 +527,17 @@ class ByTitle(Request):
 class Degree(Request):
     """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`.
 
-    They are those of :class:`Neighbors`, even if they may not be visited; edges from a node to itself count with `parallel`.
-    Neighbours of `exclude_types` do not count; not with `parallel`.
+    They are those of :class:`Neighbors`, or with `incoming` those of :class:`Predecessors`, even if they may not be visited; edges
+    from a node to itself count with `parallel`. Neighbours of `exclude_types` do not count; not with `parallel` or `incoming`.
     """
 
     verb = "degree"
     reads = "graph"
-    shared = ("parallel", "exclude_types")
+    shared = ("parallel", "exclude_types", "incoming")
     nodes: np.ndarray
     parallel: bool = False
     exclude_types: tuple[str, ...] = ()
+    incoming: bool = False
 
 
 @dataclass(frozen=True, eq=False)

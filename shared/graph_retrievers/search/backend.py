@@ -24,6 +24,7 @@ from graph_retrievers.core.requests import (
     EdgesAmong,
     EdgeTexts,
     EdgeVectors,
+    LowestEdgeScore,
     Mentions,
     Mix,
     Near,
@@ -102,7 +103,7 @@ class Backend(ABC):
 
     @abstractmethod
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be seeds by "name", or "walk", or pass the "filter": bool, [n]."""
 
     @abstractmethod
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -137,6 +138,10 @@ class Backend(ABC):
     @abstractmethod
     def nearest_edges(self, requests: Sequence[tuple[int, NearestEdges]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best edges of a signal."""
+
+    @abstractmethod
+    def lowest_edge_score(self, requests: Sequence[tuple[int, LowestEdgeScore]]) -> list[float]:
+        """Return the lowest score of all edges in a signal."""
 
     @abstractmethod
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:

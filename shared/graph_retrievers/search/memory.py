@@ -24,6 +24,7 @@ from graph_retrievers.core.requests import (
     EdgesAmong,
     EdgeTexts,
     EdgeVectors,
+    LowestEdgeScore,
     Mentions,
     Near,
     Nearest,
@@ -45,7 +46,6 @@ from graph_retrievers.core.requests import (
 )
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.graph.edge_sums import edge_sums
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import ranked_on_host, top_k
@@ -97,10 +97,10 @@ class MemoryBackend(Backend):
         return self.queries.walk_allowed is not None
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be seeds by "name", or "walk", or pass the "filter": bool, [n]."""
         queries = self.queries
         starts = {"start": queries.seeds_allowed, "name": queries.named_allowed}
-        masks = {**starts, "return": queries.allowed, "walk": queries.walk_allowed}
+        masks = {**starts, "return": queries.allowed, "walk": queries.walk_allowed, "filter": queries.filtered}
         return _passing(masks[what], nodes)
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -167,18 +167,35 @@ class MemoryBackend(Backend):
 
     def nearest_edges(self, requests: Sequence[tuple[int, NearestEdges]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best edges of a signal."""
-        queries, returned = self.queries, requests[0][1].returned
-        ends = both(queries.named_allowed, queries.allowed if returned else None)
-        mask = queries.cache.get(("edges", returned), lambda: edges_within(self.graph, ends))
-        return self.best_edges(requests, mask)
-
-    def best_edges(self, requests: Sequence[tuple[int, Any]], mask: Tensor | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the best edges of a signal, among those of `mask`, shape [R], bool."""
-        width = max(request.k for _, request in requests)
-        values, rows = ranked_on_host(*self.queries.search(requests[0][1].signal, width, mask, "edges"))
+        first, width = requests[0][1], max(request.k for _, request in requests)
+        mask = self._edges_between(first.exclude_types, first.returned)
+        values, rows = ranked_on_host(*self.queries.search(first.signal, width, mask, "edges"))
         lengths = (rows >= 0).sum(1).tolist()
         ends = [min(request.k, lengths[b]) for b, request in requests]
         return [(rows[b, :end], values[b, :end]) for (b, _), end in zip(requests, ends, strict=True)]
+
+    def lowest_edge_score(self, requests: Sequence[tuple[int, LowestEdgeScore]]) -> list[float]:
+        """Return the lowest score of all edges in a signal."""
+        queries, name = self.queries, requests[0][1].signal
+        mask, signal, table = self._edges_between(requests[0][1].exclude_types), queries.index.signal(name), queries.table(name)
+        if not len(signal):
+            return [0.0] * len(requests)
+        view = queries.view(name)
+        parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
+        if mask is not None:
+            parts = (part.masked_fill(~mask, torch.inf) for part in parts)
+        lowest = [low for part in parts for low in part.amin(1).tolist()]
+        return [lowest[b] if lowest[b] < torch.inf else 0.0 for b, _ in requests]
+
+    def _edges_between(self, exclude_types: tuple[str, ...], returned: bool = False) -> Tensor | None:
+        """Return the edges whose ends may be seeds by their names, without some types: Tensor, shape [R], bool, or None for all."""
+
+        def make() -> Tensor | None:
+            nodes = both(self.queries.named_allowed, self.queries.allowed if returned else None)
+            nodes = both(nodes, ~type_mask(self.graph, exclude_types)) if exclude_types else nodes
+            return None if nodes is None else nodes[self.graph.sources] & nodes[self.graph.targets]
+
+        return self.queries.cache.get(("edges", exclude_types, returned), make)
 
     def titled(self, requests: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
@@ -272,16 +289,23 @@ class MemoryBackend(Backend):
         return answers
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
-        """Return slices of the adjacency lists, and of the sums of weights, without nodes that may not be visited; all are read."""
-        indptr, indices = self._lists(parallel=False)
-        sums, answers = self.graph.cache.get("sums of weights on the host", lambda: host(edge_sums(self.graph))), []
+        """Return the sums of slices of the incidence lists, without nodes that may not be visited; all are read."""
+        indptr, neighbors, rows, forward = (
+            self.graph.on_host(f"incidence.{part}") for part in ("indptr", "neighbors", "rows", "forward")
+        )
+        answers = []
         for _, request in requests:
             owner, entry = slices(indptr, request.nodes)
+            near = neighbors.take(entry).astype(np.int64)
+            keep = near != request.nodes[owner]
             if self.queries.walk_allowed is not None:
-                places = np.flatnonzero(_passing(self.queries.walk_allowed, indices.take(entry)))
-                owner, entry = owner[places], entry[places]
-            near = Near(owner, indices.take(entry).astype(np.int64))
-            answers.append((near, sums.take(entry), np.ones(len(request.nodes), bool)))
+                keep &= _passing(self.queries.walk_allowed, near)
+            owner, near, entry = owner[keep], near[keep], entry[keep]
+            pairs, place = np.unique(owner * self.size + near, return_inverse=True)
+            weights, is_forward = self.graph.on_host("weights").take(rows.take(entry)), forward.take(entry)
+            sums = [np.bincount(place, weights * mask, len(pairs)) for mask in (is_forward, ~is_forward)]
+            found = Near(pairs // self.size, pairs % self.size)
+            answers.append((found, np.column_stack(sums), np.ones(len(request.nodes), bool)))
         return answers
 
     def edges_at(self, requests: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
@@ -338,6 +362,10 @@ class MemoryBackend(Backend):
 
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the lengths of the adjacency lists."""
+        if requests[0][1].incoming:
+            starts, _ = self.graph.cache.get("predecessors", partial(_predecessors, self.graph))
+            rows = [request.nodes % self.size for _, request in requests]
+            return [starts.take(nodes + 1) - starts.take(nodes) for nodes in rows]
         if not requests[0][1].parallel:
             degree = self._degrees(requests[0][1].exclude_types)
             return [degree.take(request.nodes % self.size).astype(np.int64) for _, request in requests]
@@ -485,11 +513,6 @@ def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None 
     backend = MemoryBackend(queries)
     searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
     return run(backend, searches, queries.trace, operator.name)
-
-
-def edges_within(graph: CorpusGraph, nodes: Tensor | None) -> Tensor | None:
-    """Return the edges with both ends in `nodes`, shape [N], bool: Tensor, shape [R], bool, or None for all."""
-    return None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
 
 
 def _predecessors(graph: CorpusGraph) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.push import TOLERANCE, pushed
+from graph_retrievers.systems.push import note_error, pushed
 from graph_retrievers.systems.system import System
 
 __all__ = ["PPR", "PersonalizedPageRank", "Walk"]
@@ -458,12 +458,7 @@ class PersonalizedPageRank(Operator):
         if not weights.any():
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
         walk = yield from pushed(nodes, weights, self.damping)
-        if walk.error > TOLERANCE:
-            # Rounded up, as it is a bound.
-            bound = np.ceil(1e4 * walk.error) / 1e4
-            question.notes.append(
-                f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {bound:.4f} in all, of 1"
-            )
+        note_error(walk, question.notes)
         best, shares = walk.best(keep)
         return best, shares, walk.parents(best, seeds)
 

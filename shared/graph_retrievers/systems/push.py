@@ -81,13 +81,13 @@ class PushedWalk:
             "lower the damping."
         )
 
-    def frontier(self, most: float) -> Algorithm[np.ndarray]:
+    def frontier(self, most: float, adjacency: Adjacency) -> Algorithm[np.ndarray]:
         """Return the places of the nodes to ask for, the most urgent first: those with the most residual for each neighbour.
 
         It is the shortest such list for which the residuals of others that were not asked for are together at most `most`.
         """
         (place,) = np.nonzero(~self.is_requested & (self.residual > 0))
-        degree = yield Degree(self.nodes[place])
+        degree = yield from adjacency.degree(self.nodes[place])
         ratio = self.residual[place] / np.maximum(degree, 1)
         by = np.lexsort((self.nodes[place], -ratio))
         # The residuals of each and of those behind it.
@@ -117,9 +117,12 @@ class PushedWalk:
         """Settle the residuals where they are, as the last push of each node does."""
         self.shares += (1 - self.damping) * self.residual
 
-    def best(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k nodes with the largest shares above 0, best first, and these; ties go to the lower row."""
-        (place,) = np.nonzero(self.shares)
+    def best(self, k: int, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nodes with the largest shares above 0, best first, and these; ties go to the lower row.
+
+        `among`, bool, shape [n], has the nodes that may be returned, all by default.
+        """
+        (place,) = np.nonzero(self.shares if among is None else self.shares * among)
         by = place[best(self.shares[place], k, self.nodes[place])]
         return self.nodes[by], falling(self.shares[by])
 
@@ -137,7 +140,34 @@ class PushedWalk:
         return parents
 
 
-def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: float = TOLERANCE) -> Algorithm[PushedWalk]:
+class Adjacency:
+    """Which nodes a walk leads to: the neighbours in the corpus graph, by the weights of the edges between."""
+
+    def degree(self, nodes: np.ndarray) -> Algorithm[np.ndarray]:
+        """Return the number of neighbours of each of some nodes, shape [n], about."""
+        return (yield Degree(nodes))  # type: ignore[no-any-return]
+
+    def neighbors(self, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the place of each neighbour's node in `nodes`, the neighbours, and weights, each [T], and of which nodes: [n]."""
+        near, weights, mask = yield WeightedNeighbors(nodes)
+        return near.owner, near.node, weights.sum(1), mask
+
+
+def note_error(walk: PushedWalk, notes: list[str]) -> None:
+    """Add a note if limits ended a walk before its error was below the tolerance."""
+    if walk.error > TOLERANCE:
+        # Rounded up, as it is a bound.
+        bound = np.ceil(1e4 * walk.error) / 1e4
+        notes.append(f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {bound:.4f} in all, of 1")
+
+
+def pushed(
+    nodes: np.ndarray,
+    weights: np.ndarray,
+    damping: float,
+    tolerance: float = TOLERANCE,
+    adjacency: Adjacency | None = None,
+) -> Algorithm[PushedWalk]:
     """Return a walk that is pushed until the L1 error of its shares is at most the tolerance, or limits end it.
 
     The neighbours of all nodes of the frontier are asked for at once, and nodes whose neighbours are known are pushed without
@@ -148,6 +178,8 @@ def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: fl
     nodes, weights, damping : ndarray, shape [S], ndarray, shape [S], and float
         As for :class:`PushedWalk`.
     tolerance : float, default 1e-4
+    adjacency : Adjacency, optional
+        Of another graph than that of the corpus.
 
     Examples
     --------
@@ -161,15 +193,15 @@ def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: fl
     >>> walk.nodes, walk.shares.round(3), walk.error < 1e-4
     (array([0, 1, 2]), array([0.583, 0.333, 0.083]), True)
     """
-    walk = PushedWalk(nodes, weights, damping)
+    walk, adjacency = PushedWalk(nodes, weights, damping), adjacency or Adjacency()
     while True:
         walk.push(_KNOWN * tolerance)
         if walk.error <= tolerance:
             break
-        frontier = yield from walk.frontier(_OTHERS * tolerance)
+        frontier = yield from walk.frontier(_OTHERS * tolerance, adjacency)
         if not len(frontier):
             break
-        near, sums, mask = yield WeightedNeighbors(walk.nodes[frontier])
-        walk.meet(frontier, near.node, near.owner, sums, mask)
+        owner, near, sums, mask = yield from adjacency.neighbors(walk.nodes[frontier])
+        walk.meet(frontier, near, owner, sums, mask)
     walk.settle()
     return walk

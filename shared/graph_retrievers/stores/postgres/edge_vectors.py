@@ -42,6 +42,8 @@ CROSS JOIN LATERAL (
     FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s@among@ ORDER BY {_DISTANCE} FETCH FIRST (%(k)s) ROWS WITH TIES
 ) v JOIN {{edges}} e ON {SAME_EDGE} {_ENDS}
 ORDER BY q.place, v.distance, e.position"""
+_TYPED = "SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.type = ANY(%(types)s)"
+_OTHER_TYPES = f" AND v.source NOT IN ({_TYPED}) AND v.target NOT IN ({_TYPED})"
 _VECTORS = f"""\
 SELECT e.position, vector_send(v.vector) FROM {{edges}} e JOIN {{edge_vectors}} v ON {SAME_EDGE}
 WHERE e.corpus = %(corpus)s AND e.position = ANY(%(positions)s) AND e.source = ANY(ARRAY(
@@ -93,14 +95,23 @@ class PostgresEdgeVectors:
         store._ids, store._members = ids, None
         return store
 
-    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[StoredEdge, float]]]:
-        """Return the k nearest edges of each vector with their cosines, in one round trip; the first one of a scope takes two."""
+    def nearest(self, vectors: np.ndarray, k: int, *, exclude_types: Collection[str] = ()) -> list[list[tuple[StoredEdge, float]]]:
+        """Return the k nearest edges of each vector with their cosines, in one round trip; the first one of a scope takes two.
+
+        No end of an edge has one of the types.
+        """
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
         among = "" if self._members is None else " AND v.source = ANY(%(members)s) AND v.target = ANY(%(members)s)"
-        texts = [vector_text(vector) for vector in np.asarray(vectors)]
-        (rows,) = self.corpus.read((_SEARCH.replace("@among@", among), {"vectors": texts, "k": k, "members": self._members}))
-        results: list[list[tuple[StoredEdge, float]]] = [[] for _ in texts]
+        among += _OTHER_TYPES if exclude_types else ""
+        parameters = {
+            "vectors": [vector_text(vector) for vector in np.asarray(vectors)],
+            "k": k,
+            "members": self._members,
+            "types": sendable_texts(exclude_types),
+        }
+        (rows,) = self.corpus.read((_SEARCH.replace("@among@", among), parameters))
+        results: list[list[tuple[StoredEdge, float]]] = [[] for _ in vectors]
         for place, position, source, target, relation, weight, text, cosine in rows:
             # Of edges at equal distances, those at the lowest positions are kept.
             if len(results[place - 1]) < k:

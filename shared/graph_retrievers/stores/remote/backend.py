@@ -22,6 +22,7 @@ from graph_retrievers.core.requests import (
     EdgeScores,
     EdgeTexts,
     EdgeVectors,
+    LowestEdgeScore,
     Mentions,
     Near,
     Nearest,
@@ -56,7 +57,7 @@ from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.stores.remote.facts import StoredEdgeVectors, StoredFacts, StoredVectors, StoredWords
-from graph_retrievers.stores.remote.pages import EDGES, VECTORS, WORDS, FetchedGraph, StoreResults, name_key
+from graph_retrievers.stores.remote.pages import EDGES, VECTORS, WORDS, FetchedGraph, StoreResults, name_key, search_key
 from graph_retrievers.stores.remote.queries import StoredQueries
 
 # The filters of a call that nodes must pass.
@@ -65,6 +66,7 @@ _FILTERS = {
     "start": ("seed_filter", "readable"),
     "name": ("named", "readable"),
     "walk": ("traversal_filter",),
+    "filter": ("filter",),
 }
 _Test = Callable[[np.ndarray], np.ndarray]
 # Results of a search beyond those asked for, which show whether there are ties at the end; and by which factor the next search is
@@ -175,7 +177,7 @@ class RemoteBackend(Backend):
         return "traversal_filter" in self.filters
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
-        """Return which nodes, shape [n], may "return", "start", be a seed by "name", or "walk": bool, shape [n]."""
+        """Return which nodes, shape [n], may "return", "start", be seeds by "name", or "walk", or pass the "filter": bool, [n]."""
         return self.filtered(nodes, *_FILTERS[what])
 
     def filtered(self, nodes: np.ndarray, *names: str) -> np.ndarray:
@@ -223,10 +225,12 @@ class RemoteBackend(Backend):
                 self._best(place, request)
             elif isinstance(request, NearestEdges):
                 self._best_edges(place, request)
+            elif isinstance(request, LowestEdgeScore):
+                self._lowest(place, request)
             elif isinstance(request, (EdgeScores, EdgeVectors)):
                 pages.edge_vectors.update((request.nodes if isinstance(request, EdgeScores) else request.rows).tolist())
             elif isinstance(request, (Neighbors, Predecessors, Steps, Weights, EdgesAmong, Edges)) or (
-                isinstance(request, Degree) and (request.parallel or request.exclude_types)
+                isinstance(request, Degree) and (request.parallel or request.incoming or request.exclude_types)
             ):
                 pages.expand.update(request.nodes.tolist())
             elif isinstance(request, Vectors):
@@ -298,18 +302,36 @@ class RemoteBackend(Backend):
             if not self.pages.fetch():
                 return results
 
+    def lowest_edge_score(self, requests: Sequence[tuple[int, LowestEdgeScore]]) -> list[float]:
+        """Return the lowest score of all edges in a signal."""
+        while True:
+            results = [self._lowest(place, request) for place, request in requests]
+            if not self.pages.fetch():
+                return results
+
     def _best_edges(self, place: int, request: NearestEdges) -> tuple[np.ndarray, np.ndarray]:
         """Return the best edges, or none, and request what is missing for them."""
+        names = ("named", "readable", *(_FILTERS["return"] if request.returned else ()))
+        return self._edges_like(self.queries.vectors[place], request, request.k, names)
+
+    def _lowest(self, place: int, request: LowestEdgeScore) -> float:
+        """Return the lowest score, that of the edge nearest to the opposite of the question; 0, and request what is missing."""
+        _, scores = self._edges_like(-self.queries.vectors[place], request, 1, ("named", "readable"))
+        return -float(scores[0]) if len(scores) else 0.0
+
+    def _edges_like(
+        self, vector: Tensor, request: NearestEdges | LowestEdgeScore, k: int, names: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k edges nearest to a vector whose ends pass filters, or none, and request what is missing for them."""
         if self.queries.index.signal(request.signal).covers != "edges":
             raise InvalidArgumentError(f"The signal {request.signal!r} covers nodes; VectorSearch searches those.")
-        names = ("named", "readable", *(_FILTERS["return"] if request.returned else ()))
 
         def test(edges: np.ndarray) -> np.ndarray:
             passes: np.ndarray = self.filtered(self.ends(edges).ravel(), *names).reshape(-1, 2)
             return passes[:, 0] & passes[:, 1]
 
         factor = _DEEPER if any(name in self.filters for name in names if name != "readable") else 1
-        return self._look_up(EDGES, self.queries.vectors[place], request.k, factor, test)
+        return self._look_up(EDGES, (vector, request.exclude_types), k, factor, test)
 
     def _best(self, place: int, request: Nearest | NearestByCosine) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or none, and request what is missing for them."""
@@ -346,10 +368,10 @@ class RemoteBackend(Backend):
             vectors.update(zip(new_texts, self.queries.embed(new_texts), strict=True))
         return torch.stack([vectors[text] for text in texts])
 
-    def _look_up(self, engine: str, query: Tensor | str, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _look_up(self, engine: str, query: Any, k: int, factor: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or edges, of a search of an engine; none, and request the search, if it was not made yet."""
         pages, reach = self.pages, factor * k + _MORE
-        key = (engine, query if isinstance(query, str) else query.numpy().tobytes())
+        key = search_key(engine, query)
         result = pages.store_results.get(key)
         if result is not None:
             pairs = result.results
@@ -360,7 +382,7 @@ class RemoteBackend(Backend):
             scores = torch.tensor([score for _, score in pairs], dtype=torch.float32)
             if engine == EDGES:
                 scores = zeroed(scores, torch.tensor(ROUNDING))
-            elif isinstance(query, Tensor):
+            elif engine == VECTORS:
                 scores = self._cosines(query, rows)
             best = _first(rows, scores, k, test, 0.0 if engine == WORDS else ROUNDING, result.complete)
             if best is not None:
@@ -502,7 +524,7 @@ class RemoteBackend(Backend):
             lists = [self.pages.edges.near[row] for row in request.nodes[mask].tolist()]
             owner = np.repeat(np.flatnonzero(mask), [len(near.neighbors) for near in lists])
             node = np.concatenate([np.zeros(0, np.int64), *(near.neighbors for near in lists)])
-            sums = np.concatenate([np.zeros(0), *(near.sums for near in lists)])
+            sums = np.concatenate([np.zeros((0, 2)), *(near.sums for near in lists)])
             places = np.flatnonzero(self.passing(node, "walk"))
             results.append((Near(owner[places], node[places]), sums[places], mask))
         return results
@@ -581,18 +603,17 @@ class RemoteBackend(Backend):
         return results
 
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
-        """Return the numbers of neighbours, which the database stores, or of edges."""
-        nodes, near = self.pages.nodes, self.pages.edges.near
-        parallel, types = requests[0][1].parallel, requests[0][1].exclude_types
-        if types:
-            counts = [
-                [int((~self.typed(near[row].neighbors, types)).sum()) for row in request.nodes.tolist()] for _, request in requests
-            ]
-            return [np.array(count, np.int64) for count in counts]
-        return [
-            np.array([len(near[row].ends) if parallel else nodes[row].degree for row in request.nodes.tolist()], np.int64)
-            for _, request in requests
-        ]
+        """Return the numbers of neighbours, which the database stores, or of edges, or of some neighbours."""
+        return [np.array([self._degree(row, request) for row in request.nodes.tolist()], np.int64) for _, request in requests]
+
+    def _degree(self, row: int, request: Degree) -> int:
+        if not (request.parallel or request.incoming or request.exclude_types):
+            return self.pages.nodes[row].degree
+        near = self.pages.edges.near[row]
+        if request.parallel:
+            return len(near.ends)
+        neighbors = near.neighbors[near.sums[:, 1] > 0] if request.incoming else near.neighbors
+        return int((~self.typed(neighbors, request.exclude_types)).sum()) if request.exclude_types else len(neighbors)
 
     def weights(self, requests: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""

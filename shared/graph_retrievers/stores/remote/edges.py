@@ -16,8 +16,9 @@ from graph_retrievers.stores.remote.ports import EdgeColumns
 class NodeEdges(NamedTuple):
     """The edges of a node.
 
-    `neighbors`, ascending, are without the node itself; for each, `weights`, float32, has the largest weight and `sums` the sum.
-    `ends` and `positions` have the other end and the position of each edge, in the order of both.
+    `neighbors`, ascending, are without the node itself; for each, `weights`, float32, has the largest weight of an edge, and
+    `sums`, shape [n, 2], the sum of the weights of all edges from the node, and of those to it. `ends` and `positions` have the
+    other end and the position of each edge, in the order of both.
     """
 
     neighbors: np.ndarray
@@ -88,17 +89,17 @@ class FetchedEdges:
         # An edge belongs to both of its ends, one from a node to itself only once.
         reversible = np.flatnonzero(source != target)
         owners, ends = np.append(source, target[reversible]), np.append(target, source[reversible])
-        places = np.append(np.arange(len(source)), reversible)
-        mask = np.isin(owners, nodes)
-        owners, ends, places = owners[mask], ends[mask], places[mask]
+        places, backward = np.append(np.arange(len(source)), reversible), np.arange(len(owners)) >= len(source)
         order = np.lexsort((places, ends, owners))
-        owners, ends, places = owners[order], ends[order], places[order]
+        order = order[np.isin(owners[order], nodes)]
+        owners, ends, places, backward = owners[order], ends[order], places[order], backward[order]
         positions, bounds = table.positions[places], np.searchsorted(owners, [nodes, nodes + 1])
         # A node is not its own neighbour, and each neighbour counts once, however many edges join the two.
         apart = np.flatnonzero(owners != ends)
         pairs, weights = np.column_stack([owners, ends])[apart], table.weights[places[apart]]
         starts = np.flatnonzero(np.concatenate([[True], (pairs[1:] != pairs[:-1]).any(1)])[: len(pairs)])
-        largest, sums = np.maximum.reduceat(weights, starts).astype(np.float32), np.add.reduceat(weights, starts)
+        largest = np.maximum.reduceat(weights, starts).astype(np.float32)
+        sums = np.add.reduceat(weights[:, None] * np.column_stack([~backward[apart], backward[apart]]), starts)
         owners, neighbors = pairs[starts].T
         neighbor_bounds = np.searchsorted(owners, [nodes, nodes + 1])
         for row, start, stop, first, last in zip(nodes.tolist(), *neighbor_bounds.tolist(), *bounds.tolist(), strict=True):

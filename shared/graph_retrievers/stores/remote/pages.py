@@ -327,14 +327,18 @@ class FetchedGraph:
                 "to them. Use a store that does."
             )
 
-    def _by_edge_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[int, float]]]:
-        """Return the results of searches for edges: their positions and cosines."""
+    def _by_edge_vectors(self, queries: list[tuple[Tensor, tuple[str, ...]]], k: int) -> list[list[tuple[int, float]]]:
+        """Return the results of searches for edges by vectors, without types of their ends: their positions and cosines."""
         assert self.edge_store is not None
-        results = self.edge_store.nearest(torch.stack(vectors).cpu().numpy(), k)
-        edges = [edge for result in results for edge, _ in result]
-        self._check_members(EDGES, (name for edge in edges for name in (edge.source, edge.target)))
-        self.edges_found.update((edge.position, edge) for edge in edges)
-        return [[(edge.position, cosine) for edge, cosine in result] for result in results]
+        results: list[list[tuple[int, float]]] = [[] for _ in queries]
+        for types in dict.fromkeys(types for _, types in queries):
+            places = [place for place, query in enumerate(queries) if query[1] == types]
+            vectors = torch.stack([queries[place][0] for place in places]).cpu().numpy()
+            for place, pairs in zip(places, self.edge_store.nearest(vectors, k, exclude_types=types), strict=True):
+                self._check_members(EDGES, (name for edge, _ in pairs for name in (edge.source, edge.target)))
+                self.edges_found.update((edge.position, edge) for edge, _ in pairs)
+                results[place] = [(edge.position, cosine) for edge, cosine in pairs]
+        return results
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
         """Return the results of searches by vectors, with their cosines if the store gives them."""
@@ -528,6 +532,12 @@ class FetchedGraph:
             short = f"; the vector store gave {count:,} of {limit:,} results, and the graph has {self.size:,} nodes: it lacks "
             short += "some, or limits its results, so that hits may be missing"
         return f"round trips: {trips}; {len(self.nodes)} nodes fetched{left_out}{short}"
+
+
+def search_key(engine: str, query: Any) -> Hashable:
+    """Return the key of a search for a text, for a vector, or for a vector without types of the ends of edges."""
+    vector, types = query if isinstance(query, tuple) else (query, ())
+    return engine, types, vector if isinstance(vector, str) else vector.numpy().tobytes()
 
 
 def name_key(name: str) -> str:

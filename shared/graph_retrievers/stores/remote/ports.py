@@ -200,8 +200,11 @@ class EdgeVectorStore(Protocol):
 
     dimension: int
 
-    def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[StoredEdge, float]]]:
-        """Return the k nearest edges of each vector, best first, each with its cosine, or all if there are fewer than k."""
+    def nearest(self, vectors: np.ndarray, k: int, *, exclude_types: Collection[str] = ()) -> list[list[tuple[StoredEdge, float]]]:
+        """Return the k nearest edges of each vector, best first, each with its cosine, or all if there are fewer than k.
+
+        No end of an edge has one of the types.
+        """
 
     def vectors(self, edges: Sequence[StoredEdge]) -> Mapping[int, np.ndarray]:
         """Return the vectors of edges by their positions, each of shape [d]."""

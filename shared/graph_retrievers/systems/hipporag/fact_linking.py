@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +15,26 @@ from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Request
+from graph_retrievers.core.requests import (
+    Completion,
+    Degree,
+    EdgeTexts,
+    LowestEdgeScore,
+    NearestEdges,
+    Neighbors,
+)
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.search.memory import edges_within
-from graph_retrievers.search.queries import Queries, both
 from graph_retrievers.signals.language import failure_note, optional_language_model
 from graph_retrievers.systems.asking import INTEGER, array, numbered, record
+from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FactLinking"]
 
+# By which factor the next search for facts is deeper, if filters leave too few.
+_DEEPER = 4
 _PROMPT = (
     "Which of the numbered facts below help to answer the question, directly or as a step on the way? Give their numbers; none, if "
     "no fact helps.\n\nQuestion: {question}\n\nFacts:\n{facts}"
@@ -39,15 +46,13 @@ class PhraseGraph:
     """The nodes of a graph in HippoRAG 2's terms: phrases, and passages that mention them; created by :func:`phrase_graph`.
 
     `phrases` and `passages`, shape [N], bool, are nodes, and `facts`, shape [R], bool, relationship rows between two phrases.
-    With `doubled`, every node is both: its title is a phrase, its text a passage. On the host, `mention_counts`, shape [N], int64,
-    counts the passages that mention each phrase, `is_phrase`, shape [N], bool, are the phrases.
+    With `doubled`, every node is both: its title is a phrase, its text a passage. `is_phrase` has the phrases on the host.
     """
 
     phrases: Tensor
     passages: Tensor
     facts: Tensor
     doubled: bool
-    mention_counts: np.ndarray
     is_phrase: np.ndarray
 
 
@@ -59,17 +64,16 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     links; so its edges are facts.
 
     >>> found = phrase_graph(CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")]), "passage")
-    >>> found.doubled, found.facts.tolist(), found.mention_counts.tolist()
-    (True, [True], [1, 2])
+    >>> found.doubled, found.facts.tolist()
+    (True, [True])
     """
 
     def make() -> PhraseGraph:
         passages = type_mask(graph, (passage_type,))
         doubled = bool(passages.all()) or not bool(passages.any())
         phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
-        mention_counts = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
         facts = phrases[graph.sources] & phrases[graph.targets]
-        return PhraseGraph(phrases, passages, facts, doubled, mention_counts.cpu().numpy(), phrases.cpu().numpy())
+        return PhraseGraph(phrases, passages, facts, doubled, phrases.cpu().numpy())
 
     return graph.cache.get(("phrases", passage_type), make)
 
@@ -91,47 +95,13 @@ def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tu
     return distinct // size, distinct % size, times
 
 
-@dataclass(frozen=True)
-class NearestFacts(Request):
-    """The `k` best facts of a phrase graph: ``(rows [n], scores [n], least)``, best first, and the lowest score of all facts.
-
-    `least` is 0 if there are none. With `selects`, a language model selects among the facts: it sees only those between nodes that
-    pass the filters.
-    """
-
-    reads = "signals"
-    shared = ("signal", "passage_type", "selects")
-    k: int
-    signal: str
-    passage_type: str
-    selects: bool
-
-    @classmethod
-    def together(cls, backend: Any, requests: Sequence[tuple[int, NearestFacts]]) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """Return the best facts for each question."""
-        queries, first = backend.queries, requests[0][1]
-        mask = queries.cache.get(first.key(), lambda: first._facts(queries))
-        lowest = _lowest(queries, first.signal, mask)
-        return [(*best, lowest[b]) for best, (b, _) in zip(backend.best_edges(requests, mask), requests, strict=True)]
-
-    def _facts(self, queries: Queries) -> Tensor:
-        """Return which edges are facts that may be found: Tensor, shape [R], bool."""
-        graph, starts = queries.index.graph, queries.named_allowed
-        parts = phrase_graph(graph, self.passage_type)
-        if self.selects:
-            starts = both(starts, both(_passing(queries, parts), queries.walk_allowed))
-        within = edges_within(graph, starts)
-        return parts.facts if within is None else parts.facts & within
-
-
-def _lowest(queries: Queries, name: str, mask: Tensor) -> list[float]:
-    """Return the lowest score of the rows of a mask for each query; 0 for a query without rows."""
-    signal, view, table = queries.index.signal(name), queries.view(name), queries.table(name)
-    if not len(signal):
-        return [0.0] * len(queries)
-    parts = (signal.table(view[b : b + 1]) for b in range(len(queries))) if table is None else [table]
-    lows = [low for part in parts for low in part.masked_fill(~mask, torch.inf).amin(1).tolist()]
-    return [low if low < torch.inf else 0.0 for low in lows]
+def mention_counts(question: Question, nodes: np.ndarray, passage_type: str) -> Algorithm[np.ndarray]:
+    """Return the number of passages that mention each of some phrases: int64, shape [n]; see :func:`phrase_graph`."""
+    passages = passage_types(question.corpus.facts, passage_type)
+    if not passages:
+        return 1 + (yield Degree(nodes, incoming=True))  # type: ignore[no-any-return]
+    counts, other = yield Degree(nodes), Degree(nodes, exclude_types=passages)
+    return counts - other  # type: ignore[no-any-return]
 
 
 class FactLinking(Operator):
@@ -163,7 +133,7 @@ class FactLinking(Operator):
     traversal are not facts.
 
     The model sees, and can keep, only facts between nodes that pass ``filter`` and ``traversal_filter``. A phrase also passes
-    ``filter`` if it is mentioned by a passage that passes it.
+    ``filter`` if it is mentioned by a passage that passes both.
 
     The model answers with the numbers of facts; the published code maps texts back to facts, with repeats. If it fails, all are
     kept and a note says so. Without the signal, no fact is found, and a note says so.
@@ -184,7 +154,6 @@ class FactLinking(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
-    whole = "how similar the question is to every fact, and databases hold no vectors of edges"
 
     def __init__(
         self,
@@ -201,22 +170,22 @@ class FactLinking(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the weighted nodes of the kept facts; earlier results are not read."""
-        index, graph = question.index, question.index.graph
-        if self.signal not in index.signals:
-            if graph.num_edges:
-                question.notes.append(
-                    f"no fact is looked for, as the index has no signal {self.signal!r}; build it with edge_signals=True"
-                )
+        if self.signal not in question.signals:
+            if question.corpus.facts.has_edges:
+                advice = "build it with edge_signals=True"
+                if not question.in_memory:
+                    advice += ", and write it to PostgreSQL, as other engines have no vectors of edges"
+                question.notes.append(f"no fact is looked for, as the index has no signal {self.signal!r}; {advice}")
             return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
-        if index.signal(self.signal).covers != "edges":
+        if question.corpus.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactLinking searches edges; the signal {self.signal!r} covers nodes.")
-        selects = self.language_model is not None
-        rows, raw_scores, least = yield NearestFacts(self.limit, self.signal, self.passage_type, selects)
+        passages = passage_types(question.corpus.facts, self.passage_type)
+        rows, raw_scores, least = yield from self._nearest(question, passages)
         # s_f: between the worst and the best of all facts.
         bounds = torch.tensor([[least, *raw_scores[:1].tolist()]]).double()
         scores = min_max(torch.from_numpy(raw_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
-        if selects and len(rows):
-            facts = numbered(graph.edge_contents(rows.tolist()))
+        if self.language_model is not None and len(rows):
+            facts = numbered((yield EdgeTexts(rows)))
             schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
             answer = yield Completion(self.language_model, _PROMPT.format(question=question.text, facts=facts), schema)
             if isinstance(answer, Exception):
@@ -225,23 +194,38 @@ class FactLinking(Operator):
                 places = np.unique(np.array(answer["facts"], np.int64)) - 1
                 rows, scores = rows[places], scores[places]
         # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
-        ends = np.append(graph.on_host("sources")[rows], graph.on_host("targets")[rows])
-        nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
-        mentions = phrase_graph(graph, self.passage_type).mention_counts[nodes]
-        weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentions, 1))
+        nodes, place, count = np.unique(question.ends(rows).T, return_inverse=True, return_counts=True)
+        mentions = yield from mention_counts(question, nodes, self.passage_type)
+        weights = np.bincount(place.ravel(), np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentions, 1))
         by = best(weights.astype(np.float32), self.limit, nodes)
         result = Candidates.seeds(nodes[by], weights[by], self.name)
         result.facts = Facts(rows, scores, self.name) if self.facts else None
         return result
 
+    def _nearest(self, question: Question, passages: tuple[str, ...]) -> Algorithm[tuple[np.ndarray, np.ndarray, float]]:
+        """Return the best facts, their scores, and the lowest score of all.
 
-def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
-    """Return which nodes pass the filter, or are phrases of a passage that does: Tensor, shape [N], bool, or None for all."""
-    passing, graph = queries.filtered, queries.index.graph
-    if passing is None or parts.doubled:
-        return passing
-    source, target, passages = graph.sources, graph.targets, parts.passages & passing
-    mask = passing.clone()
-    mask[target[passages[source]]] = True
-    mask[source[passages[target]]] = True
-    return mask
+        A language model may see only facts between nodes that pass the filters.
+        """
+        k = self.limit
+        while True:
+            (rows, scores), least = yield (
+                NearestEdges(k, self.signal, exclude_types=passages),
+                LowestEdgeScore(self.signal, passages),
+            )
+            if self.language_model is None:
+                return rows, scores, least
+            seen = yield from self._seen(question, rows, passages)
+            if np.count_nonzero(seen) >= self.limit or len(rows) < k:
+                return rows[seen][: self.limit], scores[seen][: self.limit], least
+            k *= _DEEPER
+
+    def _seen(self, question: Question, rows: np.ndarray, passages: tuple[str, ...]) -> Algorithm[np.ndarray]:
+        """Return which facts, shape [n], are between nodes that pass the filters: bool, shape [n]."""
+        nodes, place = np.unique(question.ends(rows), return_inverse=True)
+        passes = question.filtered(nodes)
+        if passages and not passes.all():
+            near = yield Neighbors(nodes)
+            mentioned = question.typed(near.node, passages) & question.filtered(near.node)
+            passes |= np.bincount(near.owner, mentioned, len(nodes)) > 0
+        return (passes & question.walked(nodes))[place].reshape(-1, 2).all(1)  # type: ignore[no-any-return]

@@ -9,15 +9,24 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.cache import Identity
-from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed
+from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed, places_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Edges
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.hipporag.fact_linking import contained_phrases, phrase_graph
-from graph_retrievers.systems.hipporag.passage_walk import along_edges, checked_synonyms, phrase_edges, similar_passages
+from graph_retrievers.systems.hipporag.fact_linking import contained_phrases, mention_counts, phrase_graph
+from graph_retrievers.systems.hipporag.passage_walk import (
+    PhraseAdjacency,
+    along_edges,
+    checked_synonyms,
+    note_no_synonyms,
+    phrase_edges,
+    similar_passages,
+)
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
+from graph_retrievers.systems.push import note_error, pushed
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
@@ -49,6 +58,9 @@ class PhraseWalk(Operator):
     phrase and those to which its edges lead. If no phrase was found before, passages are ranked by vector search. A path leads to
     a passage through the phrase that adds most to its score. Ties go to the lower row.
 
+    In a database, the walk is pushed as that of :class:`~graph_retrievers.systems.pagerank.PersonalizedPageRank`. There are no
+    edges between similar names, which a note says, and passages contain only phrases whose edges the walk has read.
+
     References
     ----------
     Gutiérrez et al., "HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", NeurIPS 2024, section 2.3.
@@ -66,7 +78,6 @@ class PhraseWalk(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
-    whole = "the names of all phrases, and which passages contain them"
 
     def __init__(self, *, damping: float = 0.5, synonyms: float | None = 0.8, passage_type: str = "passage") -> None:
         check_damping(damping)
@@ -74,36 +85,62 @@ class PhraseWalk(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by the shares of their phrases."""
-        graph = question.index.graph
-        parts = phrase_graph(graph, self.passage_type)
         if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, question.k))
-        edges = phrase_edges(question, self.passage_type, self.synonyms)
+        specificity = 1 / np.maximum((yield from mention_counts(question, candidates.nodes, self.passage_type)), 1)
+        walk = self._solved if question.in_memory else self._pushed
+        nodes, parents, shares, contained = yield from walk(question, candidates.nodes, specificity)
+        passages, phrases, times = contained
+        place = places_of(nodes, phrases)
+        # Only its own phrase, where the walk begins, leads to a passage that may not be walked to.
+        mask = (place >= 0) & (question.walked(passages) | (passages == phrases))
+        passages, phrases, place, contributions = passages[mask], phrases[mask], place[mask], (times * shares[place])[mask]
+        rows, owner = np.unique(passages, return_inverse=True)
+        scores = np.bincount(owner, contributions, len(rows))
+        kept = np.flatnonzero((scores > 0) & question.returned(rows))
+        kept = kept[best(scores[kept], max(question.k, 100), rows[kept])]
+        # The phrase that adds most to a passage leads to it.
+        leading = best_of_each(owner, contributions, phrases)
+        lead = np.zeros(len(rows), np.int64)
+        lead[owner[leading]] = place[leading]
+        trails = along_edges(question, np.concatenate([followed(nodes, parents)[lead[kept]], rows[kept][:, None]], 1))
+        return Candidates(rows[kept], falling(scores[kept]), trails, np.zeros(len(kept), np.int64), (self.name,))
+
+    def _solved(
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]]:
+        """Return phrases, their parents and shares, and which passages contain which phrases how often, in memory."""
+        graph = question.index.graph
+        parts, edges = phrase_graph(graph, self.passage_type), phrase_edges(question, self.passage_type, self.synonyms)
         walk = walk_graph(question.queries, Identity(edges), partial(TransitionGraph.of_edges, question.size, *edges))
-        specificity = 1 / np.maximum(parts.mention_counts[candidates.nodes], 1)
-        nodes, shares = yield Walk(walk, candidates.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
-        share = np.zeros(question.size)
-        share[nodes] = shares
-        passages, phrases, times = graph.cache.get(
+        nodes, shares = yield Walk(walk, seeds, weights, 0.0, None, ((parts.phrases, question.size),), self.damping)
+        contained = graph.cache.get(
             ("contained phrases", Identity(parts)),
             lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
         )
-        # Only its own phrase, where the walk begins, leads to a passage that may not be walked to.
-        mask = question.walked(passages) | (passages == phrases)
-        contributions = np.where(mask, times * share[phrases], 0.0)
-        scores = np.bincount(passages, contributions, question.size)
-        rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
-        rows = rows[best(scores[rows], max(question.k, 100), rows)]
-        # The phrase that adds most to a passage leads to it.
-        places = np.flatnonzero(np.isin(passages, rows))
-        leading = places[best_of_each(passages[places], contributions[places], phrases[places])]
-        lead = np.full(question.size, -1)
-        lead[passages[leading]] = phrases[leading]
-        trails = followed(nodes, walk_parents(walk, nodes, shares, candidates.nodes))
-        place_of = np.zeros(question.size, np.int64)
-        place_of[nodes] = np.arange(len(nodes))
-        trails = along_edges(graph, np.concatenate([trails[place_of[lead[rows]]], rows[:, None]], 1))
-        return Candidates(rows, falling(scores[rows]), trails, np.zeros(len(rows), np.int64), (self.name,))
+        return nodes, walk_parents(walk, nodes, shares, seeds), shares, contained
+
+    def _pushed(
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]]:
+        """Return the same as far as the walk is pushed in a database, with the phrases whose edges it has read."""
+        adjacency = PhraseAdjacency(question, self.passage_type, among_phrases=True)
+        note_no_synonyms(question, self.synonyms)
+        walk = yield from pushed(seeds, weights, self.damping, adjacency=adjacency)
+        note_error(walk, question.notes)
+        nodes, shares = walk.best(len(walk.nodes))
+        phrases = np.sort(walk.nodes[walk.is_known])
+        edges = yield Edges(phrases)
+        far, phrase = edges.far, phrases[edges.owner]
+        links = adjacency.are_passages(far)
+        if not adjacency.passages:
+            # A passage contains its own phrase, and those to which its edges lead.
+            links = (question.ends(edges.row)[:, 1] == phrase) & (far != phrase)
+        pairs = np.stack([far, phrase])[:, links]
+        if not adjacency.passages:
+            pairs = np.concatenate([pairs, [phrases, phrases]], 1)
+        (passages, contained), times = np.unique(pairs, axis=1, return_counts=True)
+        return nodes, walk.parents(nodes, seeds), shares, [passages, contained, times]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -163,4 +200,4 @@ class HippoRAG1(System):
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
-        return None if phrase_graph(index.graph, self.passage_type).doubled else (self.passage_type,)
+        return passage_types(index.facts, self.passage_type) or None

@@ -11,21 +11,23 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Identity
-from graph_retrievers.core.candidates import Candidates, falling, followed, order
+from graph_retrievers.core.candidates import Candidates, falling, followed, order, places_of
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Nearest, WithQuery
+from graph_retrievers.core.requests import Degree, Nearest, WeightedNeighbors, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max
+from graph_retrievers.graph.runs import slices
 from graph_retrievers.index import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
-from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_graph, walk_parents
+from graph_retrievers.systems.pagerank import NEAREST, TransitionGraph, Walk, check_damping, similarities, walk_graph, walk_parents
+from graph_retrievers.systems.push import Adjacency, note_error, pushed
+from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["PassageWalk", "synonyms"]
 
@@ -54,6 +56,56 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> _
         parts.append((block[near, 0], rows[near, column], cosines[near, column]))
     near, far, cosines = (torch.cat(column) for column in zip(*parts, strict=True))
     return near, far, cosines
+
+
+class PhraseAdjacency(Adjacency):
+    """Which phrases and passages a walk leads to in a database: a fact counts twice, an edge at a passage once.
+
+    Where every node is both (`passages` is empty), the number of its passage is higher by `shift`, N, than that of its phrase.
+
+    Parameters
+    ----------
+    question : Question
+    passage_type : str
+    among_phrases : bool, default False
+        Whether the walk leads only to phrases.
+    """
+
+    def __init__(self, question: Question, passage_type: str, *, among_phrases: bool = False) -> None:
+        self.question, self.among_phrases = question, among_phrases
+        self.passages = passage_types(question.corpus.facts, passage_type)
+        self.shift = 0 if self.passages else question.size
+
+    def are_passages(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes of the walk, shape [n], are passages: bool, shape [n]."""
+        return self.question.typed(nodes, self.passages) if self.passages else nodes >= self.shift
+
+    def degree(self, nodes: np.ndarray) -> Algorithm[np.ndarray]:
+        """Return the number of neighbours of each of some nodes, shape [n], about."""
+        return (yield Degree(nodes % self.question.size))  # type: ignore[no-any-return]
+
+    def neighbors(self, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the place of each neighbour's node in `nodes`, the neighbours, and weights, each [T], and of which nodes: [n]."""
+        rows = nodes % self.question.size
+        distinct = rows[np.sort(np.unique(rows, return_index=True)[1])]
+        near, weights, mask = yield WeightedNeighbors(distinct)
+        # A phrase and its passage have the same edges.
+        place = places_of(distinct, rows)
+        owner, entry = slices(np.searchsorted(near.owner, np.arange(len(distinct) + 1)), place)
+        from_passage, far, (forward, backward) = self.are_passages(nodes)[owner], near.node[entry], weights[entry].T
+        if self.passages:
+            is_fact = ~(from_passage | self.are_passages(far))
+            lists = [(owner, far, (forward + backward) * np.where(is_fact, 2, not self.among_phrases))]
+        else:
+            lists = [(owner, far, np.where(from_passage, forward, 2 * (forward + backward)))]
+            if not self.among_phrases:
+                # A passage leads to its own phrase, and back.
+                own = np.flatnonzero(mask[place] & self.question.walked(rows))
+                other = np.where(nodes[own] < self.shift, nodes[own] + self.shift, rows[own])
+                lists += [(owner, far + self.shift, np.where(from_passage, 0.0, backward)), (own, other, np.ones(len(own)))]
+        owner, far, sums = map(np.concatenate, zip(*lists, strict=True))
+        keep = sums > 0
+        return owner[keep], far[keep], sums[keep], mask[place]
 
 
 class PassageWalk(Operator):
@@ -93,6 +145,9 @@ class PassageWalk(Operator):
     out; the walk has a stated tolerance (1e-7 in all). As published, the mass of nodes without edges returns to the restart
     distribution. The seed filter also applies to the restart at passages.
 
+    In a database, the walk is pushed as that of :class:`~graph_retrievers.systems.pagerank.PersonalizedPageRank`: it restarts at
+    the 100 passages most similar to the question, scaled to [0, 1] among them. There are no synonym edges, which a note says.
+
     References
     ----------
     Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025, section 3; weights and rules are those of the public code.
@@ -109,7 +164,6 @@ class PassageWalk(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
-    whole = "how similar the question is to every passage, and the names of all phrases"
 
     def __init__(
         self,
@@ -132,25 +186,60 @@ class PassageWalk(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk."""
-        graph, size = question.index.graph, question.size
-        parts = phrase_graph(graph, self.passage_type)
-        # Where every node is both a phrase and a passage, the number of its passage is higher by this than that of its phrase.
-        shift = size if parts.doubled else 0
-        keep = min(self.k or max(question.k, 100), size)
-        transitions = self._transitions(question, shift)
+        keep = min(self.k or max(question.k, 100), question.size)
         if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, keep))
-        # Paths lead through phrases, which are not returned.
-        passages, phrases = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
-        best = (passages, keep), (phrases, max(keep, 100))
         weights = np.maximum(candidates.scores, 0).astype(np.float64)
-        nodes, shares = yield Walk(transitions, candidates.nodes, weights, self.passage_weight, self._passages, best, self.damping)
+        walk = self._solved if question.in_memory else self._pushed
+        nodes, parents, shares, is_passage = yield from walk(question, candidates.nodes, weights, keep)
+        trails, places = followed(nodes, parents), np.flatnonzero(is_passage)[:keep]
+        # Where every node is both a phrase and a passage, the number of its passage is higher by N than that of its phrase.
+        rows, trails = nodes[places] % question.size, np.where(trails[places] < 0, -1, trails[places] % question.size)
+        trails = along_edges(question, trails)
+        return Candidates(rows, shares[places], trails, np.zeros(len(places), np.int64), (self.name,))
+
+    def _solved(
+        self, question: Question, phrases: np.ndarray, weights: np.ndarray, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return nodes of the walk, their parents and shares, and which are passages, in a graph in memory."""
+        graph = question.index.graph
+        parts = phrase_graph(graph, self.passage_type)
+        shift = question.size if parts.doubled else 0
+        transitions = self._transitions(question, shift)
+        # Paths lead through phrases, which are not returned.
+        passages, others = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
+        best = (passages, keep), (others, max(keep, 100))
+        nodes, shares = yield Walk(transitions, phrases, weights, self.passage_weight, self._passages, best, self.damping)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
-        trails = followed(nodes, walk_parents(transitions, nodes, shares, candidates.nodes))
-        places = np.flatnonzero(nodes >= size if parts.doubled else ~parts.is_phrase[nodes])[:keep]
-        rows, trails = nodes[places] % size, np.where(trails[places] < 0, -1, trails[places] % size)
-        return Candidates(rows, shares[places], along_edges(graph, trails), np.zeros(len(places), np.int64), (self.name,))
+        is_passage = nodes >= shift if parts.doubled else ~parts.is_phrase[nodes]
+        return nodes, walk_parents(transitions, nodes, shares, phrases), shares, is_passage
+
+    def _pushed(
+        self, question: Question, phrases: np.ndarray, weights: np.ndarray, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return nodes of the walk, their parents and shares, and which are passages, as far as it is pushed in a database."""
+        adjacency = PhraseAdjacency(question, self.passage_type)
+        nodes, restart = phrases, weights
+        if self.passage_weight:
+            near, scores = yield Nearest(NEAREST, types=adjacency.passages)
+            low, high = (
+                torch.full((1, 1), value, dtype=torch.float64) for value in (scores.min(initial=1), scores.max(initial=-1))
+            )
+            similar = min_max(torch.from_numpy(scores)[None].double(), low, high)
+            nodes = np.append(nodes, near + adjacency.shift)
+            restart = np.append(restart, self.passage_weight * similar[0].numpy())
+        note_no_synonyms(question, self.synonyms)
+        if not restart.any():
+            return (np.zeros(0, np.int64),) * 2 + (np.zeros(0), np.zeros(0, bool))
+        walk = yield from pushed(nodes, restart, self.damping, adjacency=adjacency)
+        note_error(walk, question.notes)
+        is_passage = adjacency.are_passages(walk.nodes)
+        best = walk.best(keep, is_passage), walk.best(max(keep, 100), ~is_passage)
+        nodes, shares = map(np.concatenate, zip(*best, strict=True))
+        by = order(shares.astype(np.float32))
+        nodes, shares = nodes[by], falling(shares[by])
+        return nodes, walk.parents(nodes, phrases), shares, adjacency.are_passages(nodes)
 
     def _passages(self, queries: Queries, places: list[int]) -> Tensor:
         """Return restart weights by similarity of passages to n questions, 1 for the most similar: shape [n, N] or [n, 2 N]."""
@@ -207,11 +296,16 @@ def checked_synonyms(synonyms: float | None) -> float | None:
 
 def similar_passages(question: Question, passage_type: str, count: int) -> Algorithm[Candidates]:
     """Return the passages most similar to the question, where nothing is known to begin a walk at."""
-    graph = question.index.graph
-    doubled = phrase_graph(graph, passage_type).doubled
-    phrases = () if doubled else tuple(name for name in graph.type_names if name != passage_type)
+    facts = question.corpus.facts
+    phrases = tuple(name for name in facts.type_names if name != passage_type) if passage_types(facts, passage_type) else ()
     nodes, scores = yield WithQuery(Nearest(count, returned=True), question.text, phrases, returned=True)
     return Candidates.seeds(nodes, scores, VectorSearch.name)
+
+
+def note_no_synonyms(question: Question, threshold: float | None) -> None:
+    """Note that a database has no edges between names that are similar."""
+    if threshold is not None:
+        question.notes.append("no synonyms are looked for in a database, which has no vectors of names")
 
 
 def phrase_edges(question: Question, passage_type: str, threshold: float | None) -> _EdgeTensors:
@@ -242,13 +336,21 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
     return graph.cache.get(("phrase edges", Identity(model), threshold, passage_type), make)  # type: ignore[no-any-return]
 
 
-def along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
-    """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
+def along_edges(question: Question, trails: np.ndarray) -> np.ndarray:
+    """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once.
+
+    In a database, where no synonyms are looked for, every step follows an edge.
+    """
     near, far = trails[:, :-1], trails[:, 1:]
-    keys, pair_keys = graph.on_host("edge_keys"), near * len(graph) + far
-    mask = keys[np.searchsorted(keys, pair_keys).clip(max=len(keys) - 1)] == pair_keys if len(keys) else np.zeros(near.shape, bool)
-    apart = (near >= 0) & (near != far) & ~mask
-    # A step that no edge joins, and all before it.
-    gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0
+    gone = near < 0
+    if question.in_memory:
+        graph = question.index.graph
+        keys, pair_keys = graph.on_host("edge_keys"), near * len(graph) + far
+        mask = (
+            keys[np.searchsorted(keys, pair_keys).clip(max=len(keys) - 1)] == pair_keys if len(keys) else np.zeros(near.shape, bool)
+        )
+        apart = (near >= 0) & (near != far) & ~mask
+        # A step that no edge joins, and all before it.
+        gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0
     trails = np.concatenate([np.where(gone | (near == far), -1, near), trails[:, -1:]], 1)
     return np.take_along_axis(trails, np.argsort(trails >= 0, axis=1, kind="stable"), 1)

@@ -8,9 +8,10 @@ from typing import Any
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
+from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["HippoRAG"]
 
@@ -89,4 +90,4 @@ class HippoRAG(System):
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
-        return None if phrase_graph(index.graph, self.passage_type).doubled else (self.passage_type,)
+        return passage_types(index.facts, self.passage_type) or None
