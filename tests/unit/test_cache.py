@@ -30,7 +30,7 @@ class Slow(HashEmbedding):
 
 @pytest.mark.parametrize("system", ["hipporag", "linear-rag"])
 def test_first_questions_of_many_threads_embed_names_and_sentences_once(system):
-    index = linked_index(embedding=(model := Slow()))
+    index = linked_index(embedding=(model := Slow()), edge_signals=True)
     model.asked.clear()
     retriever, together = Retriever(index, system), threading.Barrier(THREADS)
 

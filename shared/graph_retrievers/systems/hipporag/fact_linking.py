@@ -46,13 +46,15 @@ class PhraseGraph:
     """The nodes of a graph in HippoRAG 2's terms: phrases, and passages that mention them; created by :func:`phrase_graph`.
 
     `phrases` and `passages`, shape [N], bool, are nodes, and `facts`, shape [R], bool, relationship rows between two phrases.
-    With `doubled`, every node is both: its title is a phrase, its text a passage. `is_phrase` has the phrases on the host.
+    With `doubled`, every node is both: its title is a phrase, its text a passage. On the host, `mention_counts`, shape [N], int64,
+    counts the passages that mention each phrase, and `is_phrase` are the phrases.
     """
 
     phrases: Tensor
     passages: Tensor
     facts: Tensor
     doubled: bool
+    mention_counts: np.ndarray
     is_phrase: np.ndarray
 
 
@@ -64,8 +66,8 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     links; so its edges are facts.
 
     >>> found = phrase_graph(CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")]), "passage")
-    >>> found.doubled, found.facts.tolist()
-    (True, [True])
+    >>> found.doubled, found.facts.tolist(), found.mention_counts.tolist()
+    (True, [True], [1, 2])
     """
 
     def make() -> PhraseGraph:
@@ -73,7 +75,8 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
         doubled = bool(passages.all()) or not bool(passages.any())
         phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
         facts = phrases[graph.sources] & phrases[graph.targets]
-        return PhraseGraph(phrases, passages, facts, doubled, phrases.cpu().numpy())
+        mention_counts = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
+        return PhraseGraph(phrases, passages, facts, doubled, mention_counts.cpu().numpy(), phrases.cpu().numpy())
 
     return graph.cache.get(("phrases", passage_type), make)
 
@@ -97,6 +100,9 @@ def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tu
 
 def mention_counts(question: Question, nodes: np.ndarray, passage_type: str) -> Algorithm[np.ndarray]:
     """Return the number of passages that mention each of some phrases: int64, shape [n]; see :func:`phrase_graph`."""
+    if question.in_memory:
+        # They are counted once, as HippoRAG does when it indexes.
+        return phrase_graph(question.index.graph, passage_type).mention_counts[nodes]
     passages = passage_types(question.corpus.facts, passage_type)
     if not passages:
         return 1 + (yield Degree(nodes, incoming=True))  # type: ignore[no-any-return]
