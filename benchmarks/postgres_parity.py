@@ -6,9 +6,9 @@ Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside t
 written into an embedded server. For each system are printed: questions with other ids or another order of hits, questions with
 another path, the largest difference of a score, as a share of the largest score of its question, and the mean milliseconds of a
 question. LeSeGR has a network of random weights, which hears neighbours as a trained one does. With `--recall`, the default
-retriever alone answers all questions, and its Recall@10 in both is printed. PPR is left out, because it is pushed from its seeds
-there: see push.py. Systems that lack something on these indexes, or do not run on a database, are named at the end. The status
-is 1 if any answer differs. Needs the extra test.
+retriever alone answers all questions, and its Recall@10 in both is printed. Of walks, which are pushed from their seeds there, the
+questions with the same hits and Recall@10 in both are printed. Systems that lack something on these indexes, or do not run on a
+database, are named at the end. The status is 1 if any answer of the others differs. Needs the extra test.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write
 from graph_retrievers.systems import every_system
 
 K, NEAR = 10, 1e-5
-PUSHED = "ppr"
+PUSHED = ("ppr", "hipporag", "hipporag-1")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with PostgresDatabase(server.get_uri()) as database:
             for dataset in chosen(parser, options.only):
                 queries = [query for query in dataset.queries if query.split == options.split and query.gold]
-                index = kept_index(dataset.graph())
+                index = kept_index(dataset.graph(), edge_signals=True)
                 write_index(index, database, dataset.name)
                 remote = open_index(database, dataset.name, embedding=index.embedding)
                 if options.recall:
@@ -88,11 +88,9 @@ def parities(name: str, index: GraphIndex, remote: Any, queries: Sequence[Query]
     print("| system | other hits | other paths | largest difference of a score | memory, ms | PostgreSQL, ms |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
     vectors = index.embedding.embed_queries([query.text for query in queries])
-    refused, differ = dict[str, str](), 0
+    refused, walks, differ = dict[str, str](), list[str](), 0
     systems = every_system() | {"lesegr": LeSeGR(model=listening(index.dense.dimension))}
     for system, value in systems.items():
-        if system == PUSHED:
-            continue
         try:
             here, there = Retriever(index, value, k=K), Retriever(remote, value, k=K)
         except GraphRetrieverError as error:
@@ -111,6 +109,9 @@ def parities(name: str, index: GraphIndex, remote: Any, queries: Sequence[Query]
             refused[system] = str(error).partition(". ")[0]
             continue
         pairs = list(zip(*found, strict=True))
+        if system in PUSHED:
+            walks.append(pushed(system, pairs, queries, seconds))
+            continue
         others = sum([hit.id for hit in one] != [hit.id for hit in two] for one, two in pairs)
         paths = sum([hit.path.nodes for hit in one] != [hit.path.nodes for hit in two] for one, two in pairs)
         scores = [
@@ -119,8 +120,19 @@ def parities(name: str, index: GraphIndex, remote: Any, queries: Sequence[Query]
         most = max((difference / largest for difference, largest in scores), default=0.0)
         print(f"| {system} | {others} | {paths} | {most:.1e} | {seconds[0]:.0f} | {seconds[1]:.0f} |", flush=True)
         differ += max(others, paths, most > NEAR)
+    print("\n| walk | the same hits | Recall@10 in memory | Recall@10 in PostgreSQL | memory, ms | PostgreSQL, ms |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    print("\n".join(walks))
     print("\n" + "\n".join(f"{system}: {why}" for system, why in refused.items()), flush=True)
     return differ
+
+
+def pushed(system: str, pairs: Sequence[tuple[Any, Any]], queries: Sequence[Query], seconds: Sequence[float]) -> str:
+    """Return the line of a walk, whose answers in PostgreSQL are those of another restart distribution."""
+    lists = [([hit.id for hit in one], [hit.id for hit in two]) for one, two in pairs]
+    recalls = [fmean(recall(ids, query) for ids, query in zip(column, queries, strict=True)) for column in zip(*lists, strict=True)]
+    same = f"{sum(one == two for one, two in lists)} of {len(lists)}"
+    return f"| {system} | {same} | {recalls[0]:.3f} | {recalls[1]:.3f} | {seconds[0]:.0f} | {seconds[1]:.0f} |"
 
 
 def listening(dimension: int) -> LeSeGRModel:

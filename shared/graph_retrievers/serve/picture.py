@@ -41,7 +41,7 @@ _TEXT = 20_000
 _REQUEST_TEXTS = {
     "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
     "NearestEdges": "the best {edges} by {signal}",
-    "NearestFacts": "the best {edges} by {signal}",
+    "LowestEdgeScore": "the lowest score of edges by {signal}",
     "NearestByCosine": "the {nodes} most like the question{text}",
     "Entities": "the entities of the question",
     "Mentions": "the names in the question",
@@ -51,6 +51,7 @@ _REQUEST_TEXTS = {
     "Similarity": "how alike question and nodes are",
     "Scores": "scores of nodes by {signal}{text}",
     "EdgeScores": "scores of edges by {signal}",
+    "EdgeVectors": "vectors of edges by {signal}",
     "TermScores": "scores of nodes by the terms of the question",
     "Relevance": "the relevance model's scores",
     "Neighbors": "neighbours",

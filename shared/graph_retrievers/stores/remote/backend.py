@@ -558,14 +558,19 @@ class RemoteBackend(Backend):
 
     def edge_texts(self, requests: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
         """Return the texts of edges that were fetched."""
-        return [[self._edge_text(row) for row in request.rows.tolist()] for _, request in requests]
-
-    def _edge_text(self, row: int) -> str:
-        edges = self.pages.edges
-        place = int(edges.places(np.array(row)))
-        source, target = (node.title or node.id for node in map(self.pages.nodes.__getitem__, edges.table.ends[place].tolist()))
-        relation = list(edges.relation_numbers)[edges.table.relations[place]]
-        return edges.table.texts[place] or " ".join(filter(None, (source, relation, target)))
+        edges, nodes, results = self.pages.edges, self.pages.nodes, []
+        relations = list(edges.relation_numbers)
+        for _, request in requests:
+            places = edges.places(request.rows)
+            names = [[nodes[row].title or nodes[row].id for row in column] for column in edges.table.ends[places].T.tolist()]
+            columns = (edges.table.texts[places], names[0], edges.table.relations[places].tolist(), names[1])
+            results.append(
+                [
+                    text or " ".join(filter(None, (source, relations[relation], target)))
+                    for text, source, relation, target in zip(*columns, strict=True)
+                ]
+            )
+        return results
 
     def steps(self, requests: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""

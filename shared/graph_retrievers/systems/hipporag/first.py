@@ -26,7 +26,7 @@ from graph_retrievers.systems.hipporag.passage_walk import (
     similar_passages,
 )
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
-from graph_retrievers.systems.push import note_error, pushed
+from graph_retrievers.systems.push import TOLERANCE, note_error, pushed
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
@@ -59,7 +59,7 @@ class PhraseWalk(Operator):
     a passage through the phrase that adds most to its score. Ties go to the lower row.
 
     In a database, the walk is pushed as that of :class:`~graph_retrievers.systems.pagerank.PersonalizedPageRank`. There are no
-    edges between similar names, which a note says, and passages contain only phrases whose edges the walk has read.
+    edges between similar names, which a note says. If limits end the walk, passages contain only phrases that it has come to.
 
     References
     ----------
@@ -129,7 +129,12 @@ class PhraseWalk(Operator):
         walk = yield from pushed(seeds, weights, self.damping, adjacency=adjacency)
         note_error(walk, question.notes)
         nodes, shares = walk.best(len(walk.nodes))
-        phrases = np.sort(walk.nodes[walk.is_known])
+        phrases = walk.nodes[walk.is_known]
+        if walk.error <= TOLERANCE:
+            # A walk that hardly moves reads few edges, and what its phrases are in counts all the same.
+            unread = ~np.isin(nodes, phrases)
+            phrases = np.append(phrases, nodes[unread][np.cumsum(shares[unread][::-1])[::-1] > TOLERANCE])
+        phrases = np.sort(phrases)
         edges = yield Edges(phrases)
         far, phrase = edges.far, phrases[edges.owner]
         links = adjacency.are_passages(far)
