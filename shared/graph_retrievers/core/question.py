@@ -182,7 +182,7 @@ class Question:
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return self.backend.typed(self.rows(nodes), types)  # type: ignore[no-any-return]
+        return self.backend.typed(self.rows(nodes), types) if types else np.zeros(len(nodes), bool)
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""

@@ -105,7 +105,7 @@ class MemoryBackend(Backend):
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return _passing(_typed(self.graph, tuple(types)), nodes) if types else np.zeros(len(nodes), bool)
+        return _passing(_typed(self.graph, tuple(types)), nodes)
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""

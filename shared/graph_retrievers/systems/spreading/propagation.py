@@ -167,8 +167,9 @@ class GatedPropagation(Operator):
             ascending = np.argsort(touched, kind="stable")
             touched, parents = touched[ascending], parents[ascending]
         question.visited(touched)
-        by = order(activation[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
-        return found_by(self.name, candidates, touched[by], activation[touched[by]], parents[by])
+        # Of equal activations that of the lower row comes first, as rows ascend.
+        found = found_by(self.name, candidates, touched, activation[touched], parents)
+        return found.rescored(found.scores, question.owners(touched))
 
 
 def received(
