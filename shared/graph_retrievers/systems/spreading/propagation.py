@@ -159,9 +159,9 @@ class GatedPropagation(Operator):
             places = np.flatnonzero((gain > self.threshold) & ~question.typed(nodes, self.exclude_types))
             nodes, gain, giver = nodes[places], gain[places] * (yield from gates(self.gate, nodes[places])), giver[places]
             # Equation 2: what exceeds the threshold is added.
-            mask = gain > self.threshold
-            nodes, gain, giver = nodes[mask], gain[mask], giver[mask]
-            new = activation[nodes] == 0
+            places = np.flatnonzero(gain > self.threshold)
+            nodes, gain, giver = nodes[places], gain[places], giver[places]
+            new = np.flatnonzero(activation[nodes] == 0)
             activation[nodes] += gain
             touched, parents = np.append(touched, nodes[new]), np.append(parents, front[giver[new]])
             ascending = np.argsort(touched, kind="stable")
