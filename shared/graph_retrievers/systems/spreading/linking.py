@@ -196,8 +196,10 @@ class EntityLinking(Operator):
         """Return the seeds with their matching scores; earlier results are not read."""
         if isinstance(question, Questions):
             return (yield from one_by_one(question, candidates, self.search))
-        fold, (entities, notes) = self.case == "fold", (yield Entities(self.language_model))
-        question.notes += notes
+        fold, entities = self.case == "fold", None
+        if self.language_model is not None or question.input("entities") is not None:
+            entities, notes = yield Entities(self.language_model)
+            question.notes += notes
         if entities is None:
             matches = yield Mentioned(fold)
         else:
