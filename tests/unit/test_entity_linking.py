@@ -344,6 +344,24 @@ def test_without_vectors_only_names_bring_seeds():
     )
 
 
+@pytest.mark.parametrize("has_vectors", [True, False])
+def test_of_questions_that_run_as_one_only_those_without_names_are_searched_for(has_vectors):
+    names, vectors = ["Lyon", "Paris", "Rome"], [[0.6, 0.8], [-1.0, 0.0], [1.0, 0.0]]
+    graph = CorpusGraph(["l", "p", "r"], [""] * 3, titles=names)
+    index = GraphIndex.from_graph(graph, vectors=vectors if has_vectors else None, bm25=False)
+    retriever = Retriever(index, EntityLinking(), backfill=False)
+    texts = ["Rome or Paris?", "Where is it?", "Where is Lyon?"]
+    found = retriever.retrieve_batch(texts, vectors=[[1.0, 0.0]] * 3 if has_vectors else None)
+    near = [("r", 1.0, "VectorSearch"), ("l", pytest.approx(0.6), "VectorSearch")] if has_vectors else []
+    assert [[(hit.id, hit.score, hit.operator) for hit in hits] for hits in found] == [
+        [("p", 1.0, "EntityLinking"), ("r", 1.0, "EntityLinking")],
+        near,
+        [("l", 1.0, "EntityLinking")],
+    ]
+    told = [any("there are no vectors to search by" in note for note in hits.notes) for hits in found]
+    assert told == [False, not has_vectors, False]
+
+
 def test_entities_are_embedded_by_the_model_and_not_taken_for_the_query():
     model = Embedding(Lutetia=[1.0, 0.0, 0.0])
     own = Embedding(**{"Where was it?": [0.8, 0.0, 0.6], "Lutetia": [0.0, 1.0, 0.0]})

@@ -410,13 +410,13 @@ def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
     return np.flatnonzero(scores >= np.minimum(least * (1 - 2 * _ROUNDING), least * (1 + 2 * _ROUNDING))[groups])
 
 
-def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the places of :func:`order` with each node once, at its best score; `scores` and `nodes` have the shape [n].
+def distinct(scores: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the places of :func:`order` with each node once, at its best score; all arguments have the shape [n].
 
     >>> distinct(np.array([0.1, 0.5, 0.6]), np.array([7, 3, 7]))
     array([2, 1])
     """
-    by = order(scores, nodes)
+    by = order(scores, nodes, groups)
     return by[np.sort(np.unique(nodes[by], return_index=True)[1])]
 
 

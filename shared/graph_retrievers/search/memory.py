@@ -203,8 +203,13 @@ class MemoryBackend(Backend):
 
     def mentions(self, requests: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions."""
-        names = name_table(self.graph, fold=requests[0][1].fold)
-        return [names.find(self.queries.texts[place]) for place, _ in requests]
+        names, answers = name_table(self.graph, fold=requests[0][1].fold), []
+        for place, _ in requests:
+            # Several questions as one number the nodes of each apart.
+            texts = [self.queries.texts[b] for b in np.atleast_1d(place).tolist()]
+            matches = ((n * self.size, match) for n, text in enumerate(texts) for match in names.find(text))
+            answers.append([(name, [start + row for row in rows]) for start, (name, rows) in matches])
+        return answers
 
     def _search_queries(self, requests: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""

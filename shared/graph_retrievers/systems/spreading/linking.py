@@ -194,10 +194,10 @@ class EntityLinking(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
-        if isinstance(question, Questions):
-            return (yield from one_by_one(question, candidates, self.search))
         fold, entities = self.case == "fold", None
-        if self.language_model is not None or question.input("entities") is not None:
+        if self.language_model is not None or "entities" in question.queries.inputs:
+            if isinstance(question, Questions):
+                return (yield from one_by_one(question, candidates, self.search))
             entities, notes = yield Entities(self.language_model)
             question.notes += notes
         if entities is None:
@@ -209,7 +209,8 @@ class EntityLinking(Operator):
         if self.exclude_types:
             seeds = seeds[~question.typed(seeds, self.exclude_types)]
         missing = list[str]() if entities is None else [name for name, rows in matches if not np.isin(rows, seeds).any()]
-        searches = self._searches(question, len(seeds), entities or (), missing)
+        counts = np.bincount(seeds // question.nodes, minlength=question.count)
+        searches = self._searches(question, counts, entities or (), missing)
         if not searches:
             return Candidates.seeds(seeds, np.ones(len(seeds), np.float32), self.name)
         near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
@@ -217,21 +218,27 @@ class EntityLinking(Operator):
             cosines = (1 + cosines) / 2
         elif missing and question.embeds_texts:
             cosines = yield Similarity(near)
-        nodes, scores = np.append(seeds, near[cosines > 0]), np.append(np.ones(len(seeds)), cosines[cosines > 0])
+        # Of several questions as one, only those without seeds need what is near.
+        places = np.flatnonzero((cosines > 0) & (bool(missing) | (counts[near // question.nodes] == 0)))
+        nodes, scores = np.append(seeds, near[places]), np.append(np.ones(len(seeds)), cosines[places])
         # Every node once, with its best score; of equal ones that of its name, as named nodes come first.
-        by = distinct(scores, nodes)
+        by = distinct(scores, nodes, question.owners(nodes))
         nodes, operators = nodes[by], (self.name, VectorSearch.name)
         return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(seeds)).astype(np.int64), operators)
 
     def _searches(
-        self, question: Question, count: int, entities: Sequence[str], missing: Sequence[str]
+        self, question: Question, counts: np.ndarray, entities: Sequence[str], missing: Sequence[str]
     ) -> tuple[NearestByCosine, ...]:
-        """Return what is searched by vector: entities that no node is named after, or the question."""
-        if not self.budget or (not missing and (count or entities)):
+        """Return what is searched by vector: entities that no node is named after, or the question.
+
+        `counts`, shape [question.count], has the number of seeds of each question.
+        """
+        if not self.budget or (not missing and (counts.all() or entities)):
             return ()
         if "dense" not in question.signals:
             note = f"no node is named {names_text(missing)}" if missing else "no entity of the graph is named"
-            question.notes.append(f"{note}; there are no vectors to search by")
+            for n in [0] if missing else np.flatnonzero(counts == 0).tolist():
+                question.note(f"{note}; there are no vectors to search by", n)
             return ()
         if not entities:
             # An ordinary case, in which the seeds carry the name of the search: no note.
@@ -239,7 +246,7 @@ class EntityLinking(Operator):
         if not question.embeds_texts and question.input("entities") is None:
             # A note and not an error, since a language model wrote the names.
             question.notes.append(f"no node is named {names_text(missing)}; there is no embedding model to search by")
-            return () if count else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
+            return () if counts.all() else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED
         question.notes.append(missing_note(missing, room))
         share = self.each or max(1, self.budget // len(entities))
