@@ -200,7 +200,8 @@ class DenseIndex(VectorSignal):
 
         `products` are those of queries with these `lengths`, shape [B].
         """
-        values = products[batch, self._firsts.take(rows)]
+        # Numbers of a table as one list are read in half of the time.
+        values = products.ravel().take(batch * len(self) + self._firsts.take(rows))
         values[np.abs(values) <= (self._rounding.item() * lengths).take(batch)] = 0.0
         return values
 
