@@ -245,7 +245,7 @@ def _request_text(call: StepResult, question: str) -> str:
         signal=_SIGNALS.get(signal, f"the signal {shown(signal)}"),
         types=f" of the type {', '.join(map(shown, types))}" if any(types) else "",
         text=f" for {shown(min(texts))}{f' and {len(texts) - 1} more' * (len(texts) > 1)}" if texts else "",
-        among="" if getattr(requests[0], "returned", True) else _AMONG[among],
+        among="" if getattr(requests[0], "returned", True) else _AMONG.get(among, ""),
     )
 
 
