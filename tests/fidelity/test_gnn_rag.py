@@ -249,6 +249,7 @@ def index(data):
 QUICK = {"epochs": 3, "learning_rate": 0.003, "k": 2}
 
 
+@pytest.mark.slow
 def test_it_learns_which_relations_lead_to_answers(data, index, tmp_path):
     told = fit_gnn_rag(data, index, tmp_path, instructions=2, training={**QUICK, "epochs": 12, "patience": 12})
     assert told["hit@1_on_dev"] == told["recall@2_on_dev"] == told["quality_on_dev"] == 1.0
@@ -270,6 +271,7 @@ def test_it_learns_which_relations_lead_to_answers(data, index, tmp_path):
         Retriever(other, GNNRAG(checkpoint=tmp_path))
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_result_also_after_an_interruption(data, index, tmp_path, monkeypatch):
     weights, small = [], {"hidden": 8, "instructions": 1, "layers": 2}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):

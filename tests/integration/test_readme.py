@@ -85,13 +85,15 @@ def working_folder(request, tmp_path, kept_vectors, monkeypatch):
 WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]
 ON_POSTGRES = ["postgres.md", "postgres-tables.md"]
 CODE = [page for page in PAGES if page.name not in (*WITH_SERVER, *ON_POSTGRES) and any(blocks(page))]
+# It compares many retrievers.
+SLOW = "evaluation.md"
 
 
 def name(page):
     return page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
 
 
-@pytest.mark.parametrize("page", CODE, ids=name)
+@pytest.mark.parametrize("page", [pytest.param(p, marks=[pytest.mark.slow] * (p.name == SLOW)) for p in CODE], ids=name)
 def test_the_code_of_a_page_prints_what_the_page_says(page, capsys):
     run_page(page, capsys)
 
@@ -110,6 +112,7 @@ def test_the_code_of_a_page_on_databases_prints_what_the_page_says(name, cypher_
     run_page(ROOT / "docs" / name, capsys, lambda code: code.replace(address, server).replace(uri, cypher_server.uri))
 
 
+@pytest.mark.database
 @pytest.mark.parametrize("name", ON_POSTGRES)
 def test_the_code_of_a_page_on_postgresql_prints_what_the_page_says(name, capsys):
     if name == "postgres-tables.md":

@@ -231,6 +231,7 @@ def test_places_of_references():
     assert text[found.start : found.end] == "Article 6(1), point (a)"
 
 
+@pytest.mark.slow
 def test_long_runs_take_linear_time():
     # A quadratic reader would take minutes.
     for text in (
