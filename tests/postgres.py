@@ -64,19 +64,23 @@ def drop(database):
 
 
 def contents(database, name):
-    """All that the tables hold of an index, by the ids of nodes."""
-    nodes, edges, words, terms, vectors = database.read(*((text, {"name": name}) for text in _CONTENTS))
+    """All that the tables hold of an index, by the ids of nodes; with each edge its vector, and the digest of what that is of."""
+    nodes, edges, words, terms, vectors, strays = database.read(*((text, {"name": name}) for text in _CONTENTS))
+    assert strays == [], "a vector of an edge that is not there"
     return {row[0]: row for row in nodes}, sorted(edges), sorted(words), dict(terms), dict(vectors)
 
 
 _OF = "JOIN {corpora} c ON c.corpus = x.corpus AND c.name = %(name)s"
 _NODE = "JOIN {nodes} n ON n.corpus = x.corpus AND n.node = x"
+_SAME_EDGE = "(v.corpus, v.source, v.target, v.relation, v.copy) = (x.corpus, x.source, x.target, x.relation, x.copy)"
 _CONTENTS = [
     "SELECT x.id, x.position, x.title, x.type, x.text, x.metadata, x.origin, x.title_key, x.name_key, x.fields, x.dates, x.degree, "
     f"x.length, x.digest FROM {{nodes}} x {_OF}",
-    f"SELECT s.id, t.id, x.relation, x.copy, x.position, x.weight, x.text FROM {{edges}} x {_OF} "
+    "SELECT s.id, t.id, x.relation, x.copy, x.position, x.weight, x.text, encode(v.digest, 'hex'), v.vector::text "
+    f"FROM {{edges}} x {_OF} LEFT JOIN {{edge_vectors}} v ON {_SAME_EDGE} "
     "JOIN {nodes} s ON s.corpus = x.corpus AND s.node = x.source JOIN {nodes} t ON t.corpus = x.corpus AND t.node = x.target",
     f"SELECT n.id, x.term, substring(x.posting, 5) FROM {{words}} x {_OF} {_NODE}.node",
     f"SELECT x.term, x.nodes FROM {{terms}} x {_OF}",
     f"SELECT n.id, x.vector::text FROM {{vectors}} x {_OF} {_NODE}.node",
+    f"SELECT v.* FROM {{edge_vectors}} v WHERE NOT EXISTS (SELECT FROM {{edges}} x WHERE {_SAME_EDGE})",
 ]

@@ -657,11 +657,12 @@ class RemoteBackend(Backend):
         """Fetch the contents of all nodes that candidates name, and the edges of their paths: a graph of these, in their order."""
         pages = self.pages
         paths = [item.trails for item in lists] + [item.chains.nodes for item in lists if item.chains is not None]
-        for table in paths:
-            for near, far in zip(table[:, :-1].ravel().tolist(), table[:, 1:].ravel().tolist(), strict=True):
-                if near >= 0 and far >= 0 and near not in pages.edges.near and far not in pages.edges.near:
-                    pages.expand.add(near)
         facts = [self.ends(item.facts.rows) for item in lists if item.facts is not None]
+        steps = [np.stack([table[:, :-1].ravel(), table[:, 1:].ravel()], 1) for table in paths]
+        for near, far in (pair for pairs in (*steps, *facts) for pair in pairs.tolist()):
+            # A step may follow any edge between its nodes, and a fact is told from edges parallel to it.
+            if near >= 0 and far >= 0 and near not in pages.edges.near and far not in pages.edges.near:
+                pages.expand.add(min(near, far, key=lambda row: pages.nodes[row].degree))
         contexts = [item.columns["context"].ravel() for item in lists if "context" in item.columns]
         for context in contexts:
             pages.expand.update(context[context >= 0].tolist())
