@@ -11,11 +11,7 @@ from graph_retrievers.errors import DimensionMismatchError, DuplicateNodeError, 
 from graph_retrievers.graph.corpus_graph import EdgeLike
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres.database import Writing
-from graph_retrievers.stores.postgres.edge_vectors import (
-    VectorsOfEdges,
-    delete_edge_vectors,
-    write_edge_vectors,
-)
+from graph_retrievers.stores.postgres.edge_vectors import VectorsOfEdges, write_edge_vectors
 from graph_retrievers.stores.postgres.edges import (
     append_edges,
     count_neighbors,
@@ -231,7 +227,7 @@ class Change:
                 # For a user without this right, the server only warns, and makes the statistics itself later.
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
-        self._write_edge_vectors(settings, vectors_of_edges)
+        vectors = self._write_edge_vectors(settings, vectors_of_edges)
         mark_blank(writing, corpus)
         ((moves,),) = writing.run(
             "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
@@ -239,7 +235,7 @@ class Change:
         nodes = Changes(writes, moves, self._deleted)
         state = corpus_traits(writing, corpus, settings, include_titles)
         is_same = (settings, state.traits, dimension) == (self.settings, self.traits, self.dimension)
-        if not is_same or any(nodes) or any(self._edges):
+        if not is_same or any(nodes) or any(self._edges) or vectors:
             writing.run(
                 "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
                 "next_edge = %(next_edge)s, dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, "
@@ -256,13 +252,19 @@ class Change:
             )
         return Written(nodes, self._edges)
 
-    def _write_edge_vectors(self, settings: Any, vectors_of: VectorsOfEdges | None) -> None:
-        is_new = settings.get("edge_dimension", 0) != self.edge_dimension
-        if is_new:
-            delete_edge_vectors(self.writing, self.corpus)
-        if "edge_dimension" in settings:
-            assert vectors_of is not None
-            write_edge_vectors(self.writing, self.corpus, vectors_of, everywhere=is_new)
+    def delete_edge_vectors(self) -> None:
+        """Delete the vectors of all edges; if there are to be some, :meth:`finish` writes new ones."""
+        self.writing.run("DELETE FROM {edge_vectors} WHERE corpus = %(corpus)s", corpus=self.corpus)
+        self.edge_dimension = 0
+
+    def _write_edge_vectors(self, settings: Any, vectors_of: VectorsOfEdges | None) -> int:
+        """Bring up to date the vectors of edges, and return how many were written."""
+        if settings.get("edge_dimension", 0) != self.edge_dimension:
+            self.delete_edge_vectors()
+        if "edge_dimension" not in settings:
+            return 0
+        assert vectors_of is not None
+        return write_edge_vectors(self.writing, self.corpus, vectors_of, everywhere=not self.edge_dimension)
 
     def _count_terms(self) -> None:
         parameters = {"corpus": self.corpus}

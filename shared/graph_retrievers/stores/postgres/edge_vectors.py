@@ -12,6 +12,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Writing
+from graph_retrievers.stores.postgres.edges import touch_ends
 from graph_retrievers.stores.postgres.values import decoded, read_vector, sendable_texts, sent_vector, vector_rows, vector_text
 from graph_retrievers.stores.postgres.vectors import members_of
 from graph_retrievers.stores.remote.ports import StoredEdge
@@ -129,10 +130,10 @@ class PostgresEdgeVectors:
         return {position: read_vector(data) for position, data in rows}
 
 
-def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges, everywhere: bool) -> None:
+def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges, everywhere: bool) -> int:
     """Write the vectors of edges that have none of their present texts, and delete those of edges that are not there.
 
-    Only edges at nodes in ``affected`` are looked at, or with `everywhere` all.
+    Returns how many were written. Only edges at nodes in ``affected`` are looked at, or with `everywhere` all.
     """
     vectors_here, edges_here = ("", "") if everywhere else (_near("edge_vectors", "v"), _near("edges", "e"))
     of_edges = f"FROM {{edges}} e {_ENDS} WHERE e.corpus = %(corpus)s{edges_here}"
@@ -151,14 +152,13 @@ def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges
         )
     writing.run("CREATE TEMPORARY TABLE new_vectors (corpus integer, number integer, vector vector) ON COMMIT DROP")
     writing.run("CREATE INDEX ON bare_edges (number)")
+    ((count,),) = writing.run("SELECT count(*) FROM bare_edges").fetchall()
     for start in range(0, count, _BLOCK):
         rows = writing.run(
             "SELECT number, position, content FROM bare_edges WHERE number >= %(start)s AND number < %(end)s ORDER BY number",
             start=start,
             end=start + _BLOCK,
         ).fetchall()
-        if not rows:
-            return
         numbers, positions, contents = map(list, zip(*rows, strict=True))
         vectors = vectors_of(positions, [decoded(content) for content in contents])
         writing.copy_blocks("new_vectors", vector_rows(corpus, vectors, np.array(numbers, np.int64)), "binary")
@@ -167,6 +167,7 @@ def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges
             "sha256(convert_to(b.content, 'UTF8')), n.vector FROM new_vectors n JOIN bare_edges b USING (number)"
         )
         writing.run("TRUNCATE new_vectors")
+    return int(count)
 
 
 def _near(table: str, name: str) -> str:
@@ -176,7 +177,7 @@ def _near(table: str, name: str) -> str:
 
 
 def delete_other_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges) -> None:
-    """Delete the vectors of edges that are not those that `vectors_of` returns, without their texts."""
+    """Delete the vectors of edges that are not those that `vectors_of` returns, without their texts; their ends are touched."""
     rows = writing.run(
         f"SELECT e.position, sha256(vector_send(v.vector)) FROM {{edges}} e JOIN {{edge_vectors}} v ON {SAME_EDGE} "
         "WHERE e.corpus = %(corpus)s",
@@ -188,14 +189,10 @@ def delete_other_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdg
         vectors = vectors_of([position for position, _ in block], [])
         pairs = zip(block, map(sent_vector, vectors), strict=True)
         positions += [position for (position, digest), sent in pairs if sha256(sent).digest() != digest]
-    writing.run(
+    touch_ends(
+        writing,
         "DELETE FROM {edge_vectors} v USING {edges} e WHERE e.corpus = %(corpus)s AND e.position = ANY(%(positions)s) "
-        f"AND {SAME_EDGE}",
+        f"AND {SAME_EDGE} RETURNING v.source, v.target",
         corpus=corpus,
         positions=positions,
     )
-
-
-def delete_edge_vectors(writing: Writing, corpus: int) -> None:
-    """Delete all vectors of edges."""
-    writing.run("DELETE FROM {edge_vectors} WHERE corpus = %(corpus)s", corpus=corpus)

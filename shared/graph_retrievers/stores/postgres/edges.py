@@ -74,22 +74,25 @@ def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
 def replace_edges(writing: Writing, corpus: int) -> Changes:
     """Make the edges of an index those of ``new_edges``; edges are the same if they have the same ends, relation and copy."""
     condition = f"{_SAME_EDGE} AND o.copy = n.copy"
-    deletions = _change(
+    deletions = touch_ends(
         writing,
         f"DELETE FROM {{edges}} o WHERE o.corpus = %(corpus)s AND NOT EXISTS (SELECT FROM new_edges n WHERE {condition}) "
         "RETURNING o.source, o.target",
         corpus=corpus,
     )
+    # The vector of an edge is of its text too, so its ends count as touched.
     ((changes, moves),) = writing.run(
         "WITH differing AS (SELECT o.ctid AS place, n.*, (o.weight, o.text) IS DISTINCT FROM (n.weight, n.text) AS changed "
         f"FROM {{edges}} o JOIN new_edges n ON {condition} "
         "WHERE (o.position, o.weight, o.text) IS DISTINCT FROM (n.position, n.weight, n.text)), "
         "written AS (UPDATE {edges} o SET position = d.position, weight = d.weight, text = d.text FROM differing d "
-        "WHERE o.ctid = d.place RETURNING d.changed) "
+        "WHERE o.ctid = d.place RETURNING o.source, o.target, d.changed), "
+        "kept AS (INSERT INTO affected (node) SELECT source FROM written WHERE changed UNION SELECT target FROM written WHERE changed "
+        "ON CONFLICT DO NOTHING) "
         "SELECT count(*) FILTER (WHERE changed), count(*) FILTER (WHERE NOT changed) FROM written",
         corpus=corpus,
     ).fetchall()
-    additions = _change(
+    additions = touch_ends(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, {_COLUMNS} FROM new_edges n "
         f"WHERE NOT EXISTS (SELECT FROM {{edges}} o WHERE {condition}) RETURNING source, target",
@@ -100,7 +103,7 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
 
 def append_edges(writing: Writing, corpus: int, first: int) -> int:
     """Add the edges of ``new_edges`` with positions from `first` on, behind those that are there; return their number."""
-    return _change(
+    return touch_ends(
         writing,
         f"INSERT INTO {{edges}} (corpus, {_COLUMNS}) SELECT %(corpus)s, source, target, relation, "
         f"copy + coalesce((SELECT max(o.copy) + 1 FROM {{edges}} o WHERE {_SAME_EDGE}), 0), position + %(first)s, weight, text "
@@ -142,7 +145,7 @@ def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> in
     absent = next((edge for place, edge in enumerate(edges) if place not in old_places), None)
     if absent is not None:
         raise InvalidArgumentError(f"{shown(absent, 200)} is not an edge of this index; leave it out of delete_edges.")
-    return _change(
+    return touch_ends(
         writing,
         "DELETE FROM {edges} WHERE corpus = %(corpus)s AND ctid IN (SELECT row FROM old_edges) RETURNING source, target",
         corpus=corpus,
@@ -151,7 +154,7 @@ def delete_edges(writing: Writing, corpus: int, edges: Sequence[EdgeLike]) -> in
 
 def delete_edges_of(writing: Writing, corpus: int, nodes: Sequence[int]) -> int:
     """Delete the edges of nodes, and return their number."""
-    return _change(
+    return touch_ends(
         writing,
         "DELETE FROM {edges} WHERE corpus = %(corpus)s AND (source = ANY(%(nodes)s) OR target = ANY(%(nodes)s)) "
         "RETURNING source, target",
@@ -162,7 +165,7 @@ def delete_edges_of(writing: Writing, corpus: int, nodes: Sequence[int]) -> int:
 
 def touch_neighbors(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
     """Add nodes that have edges, and their neighbours, to those at which :func:`count_neighbors` looks."""
-    _change(
+    touch_ends(
         writing,
         "SELECT source, target FROM {edges} WHERE corpus = %(corpus)s AND (source = ANY(%(nodes)s) OR target = ANY(%(nodes)s))",
         corpus=corpus,
@@ -170,7 +173,7 @@ def touch_neighbors(writing: Writing, corpus: int, nodes: Sequence[int]) -> None
     )
 
 
-def _change(writing: Writing, statement: str, **parameters: Any) -> int:
+def touch_ends(writing: Writing, statement: str, **parameters: Any) -> int:
     """Run a statement that returns the ends of edges, keep these in ``affected``, and return the number of edges."""
     ((count,),) = writing.run(
         f"WITH touched (source, target) AS ({statement}), kept AS (INSERT INTO affected (node) "

@@ -182,6 +182,7 @@ def _write(
         if not replace and rows:
             way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
             change.check_vectors(where, dimension, embedding_name, way)
+        is_other_model = replace and (not embedding_name or encoded(embedding_name) != change.embedding)
         if replace:
             # The vectors may be of another model, whose name is not known.
             change.embedding = ""
@@ -197,7 +198,10 @@ def _write(
         if vectors_of_edges is not None and change.edge_dimension:
             if change.edge_dimension == settings.get("edge_dimension"):
                 delete_other_vectors(writing, change.corpus, vectors_of_edges)
-            settings = {"edge_dimension": change.edge_dimension, **settings}
+            elif "edge_dimension" not in settings:
+                if is_other_model:
+                    change.delete_edge_vectors()
+                settings = {**settings, "edge_dimension": dimension}
         if table is not None:
             _check_table(writing, change.corpus, len(graph), table, database.where)
         return change.finish(settings, dimension, embedding_name, graph.include_titles, vectors_of_edges)
