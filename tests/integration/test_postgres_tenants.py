@@ -8,6 +8,7 @@ import pytest
 
 from graph_retrievers import Edge, Node, WalkFusion
 from graph_retrievers.errors import DatabaseAuthError, EmptyGraphError
+from graph_retrievers.operators import FactSearch
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import open_index, read_index, update_index
 from tests.helpers import HashEmbedding
@@ -33,7 +34,14 @@ def secured(postgres_server, postgres):
     """An index of two tenants with links between them, and the policies of the page for a role that is not an owner."""
     between = [Edge("films-0", "music-0", "between", text="known to both")]
     edges = [*links("films"), *links("music"), *between]
-    update_index(postgres, "works", upsert=[*nodes("films"), *nodes("music")], add_edges=edges, embedding=HashEmbedding(16))
+    update_index(
+        postgres,
+        "works",
+        upsert=[*nodes("films"), *nodes("music")],
+        add_edges=edges,
+        embedding=HashEmbedding(16),
+        edge_signals=True,
+    )
     (sql,) = re.findall(r"```sql\n(CREATE ROLE.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     sql = sql.replace("graph_retrievers.", f"{postgres.schema}.").replace("SCHEMA graph_retrievers", f"SCHEMA {postgres.schema}")
     with postgres.writing() as writing:
@@ -50,9 +58,9 @@ def secured(postgres_server, postgres):
 def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
     for name, other in (NAMES, NAMES[::-1]):
         database = secured[name]
-        tables = ("nodes", "words", "vectors", "edges")
+        tables = ("nodes", "vectors", "edges", "edge_vectors", "words")
         counts = [len(rows) for rows in database.read(*((f"SELECT 1 FROM {{{table}}}", {}) for table in tables))]
-        assert counts[0] == counts[2] == counts[3] == 4 and counts[1] == 8
+        assert counts == [4, 4, 4, 4, 8]
         remote = open_index(database, "works", embedding=HashEmbedding(16))
         # The number of nodes of all is not a secret.
         assert len(remote) == 8
@@ -77,13 +85,30 @@ def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, p
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
 
 
+def test_the_facts_found_are_of_the_tenant_alone(postgres, secured):
+    """Those between tenants too, which are the nearest to what is asked."""
+    for name in NAMES:
+        options = {"embedding": HashEmbedding(16), "edge_signals": True}
+        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), **options)
+        retrievers = [
+            Retriever(open_index(database, index, embedding=HashEmbedding(16)), FactSearch(2), k=9, backfill=False)
+            for database, index in ((secured[name], "works"), (postgres, f"only {name}"))
+        ]
+        found, expected = (each.retrieve("known to both") for each in retrievers)
+        assert [hit.id for hit in found] == [hit.id for hit in expected] and [hit.kind for hit in found].count("fact") == 2
+        found = retrievers[0].retrieve("known to both", scope={"tenant": {"$exists": True}})
+        assert [hit.id for hit in found] == [hit.id for hit in expected]
+
+
 def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured, capsys):
     for name in NAMES:
-        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), embedding=HashEmbedding(16))
+        options = {"embedding": HashEmbedding(16), "edge_signals": True}
+        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), **options)
         read, alone = read_index(secured[name], "works", show_progress=True), read_index(postgres, f"only {name}")
         assert "reading nodes: 100%" in (shown := capsys.readouterr().err) and "4/4" in shown
         assert [read.graph.contents(), read.graph.edges()] == [alone.graph.contents(), alone.graph.edges()] and len(read) == 4
         assert read.dense.vectors.equal(alone.dense.vectors)
+        assert read.signal("edge_dense").vectors.equal(alone.signal("edge_dense").vectors)
     # Nor does a link between tenants come along where a policy is on the nodes alone.
     with postgres.writing() as writing:
         writing.run("ALTER TABLE {edges} DISABLE ROW LEVEL SECURITY")
