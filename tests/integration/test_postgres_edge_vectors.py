@@ -1,14 +1,13 @@
 """Vectors of edges in PostgreSQL: the answers in memory, what changes leave, and what is refused."""
 
 import json
-import os
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from graph_retrievers import Edge, EgoGRAG, GRetriever, GraphIndex, LightRAG, Node, Retriever
+from graph_retrievers import Edge, EgoGRAG, GraphIndex, GRetriever, LightRAG, Node, Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import FactSearch, GatedPropagation, Pipeline
 from graph_retrievers.stores.postgres import (
@@ -20,7 +19,6 @@ from graph_retrievers.stores.postgres import (
     write_index,
 )
 from graph_retrievers.stores.postgres.writer import write_graph
-from graph_retrievers.stores.remote import RemoteIndex
 from tests.integration.test_postgres_changes import WORDS, document
 from tests.integration.test_postgres_retrievers import CASES, IDS, odd_corpus, odd_filter, words_of
 from tests.postgres import contents, drop
@@ -341,11 +339,72 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
         update_index(postgres, "plain", edge_signals=True, embedding=other)
     with pytest.raises(InvalidArgumentError, match="dot products, and engines by cosine"):
         write_index(built(model, metric="dot"), postgres, "dots")
-    with pytest.raises(
-        InvalidArgumentError, match=r"'plain'\) has no vectors of edges; write an index that was built"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"'plain'\) has no vectors of edges; write an index that was built"):
         PostgresEdgeVectors(PostgresCorpus(postgres, "plain"))
     assert whole == {name: contents(postgres, name) for name in whole}
     # Where no text of an edge changes, no model is needed.
     update_index(postgres, "works", delete=["b"])
     update_index(postgres, "works", upsert=[news[0]])
+
+
+# -- the store --------------------------------------------------------------------------------------------------------
+
+# The vector of each text; of the last two, the cosines with the first are 1 - 2e-7 and 1 - 2e-5.
+VECTORS = {"": [3, 4], "one": [1, 0], "zeros": [0, 0], "back": [-2, 0], "near": [1, 6e-4], "less": [1, 6e-3]}
+
+
+def by_text(texts):
+    return [VECTORS.get(text, [3, 4]) for text in texts]
+
+
+def store_of(database, texts):
+    """The store of edges with these texts."""
+    edges = [Edge("a", "bc"[row % 2], f"r{row}", text=text) for row, text in enumerate(texts)]
+    write_index(built(by_text, edges, NODES[:3]), database, "works", replace=True)
+    return PostgresEdgeVectors(PostgresCorpus(database, "works"))
+
+
+def nearest(store, k, *vectors):
+    """The positions and cosines of the nearest edges of each vector."""
+    found = store.nearest(np.array(vectors, np.float32), k)
+    return [[(edge.position, pytest.approx(cosine, abs=1e-6)) for edge, cosine in each] for each in found]
+
+
+def test_the_nearest_edges_have_their_cosines(postgres):
+    store = store_of(postgres, ["one", "zeros", "back", "less"])
+    asked = ([2, 0], [0, 1], [0, 0])
+    less = 6e-3
+    assert nearest(store, 9, *asked) == [
+        [(0, 1), (3, 1 - 1.8e-5), (1, 0), (2, -1)],
+        [(3, less), (0, 0), (1, 0), (2, 0)],
+        [(0, 0), (1, 0), (2, 0), (3, 0)],
+    ]
+    assert [len(each) for each in store.nearest(np.array(asked, np.float32), 2)] == [2, 2, 2]
+    assert store.nearest(np.zeros((0, 2), np.float32), 2) == []
+    # In a scope both ends are in it.
+    assert nearest(store.within(["a", "c"]), 9, [1, 0]) == [[(3, 1 - 1.8e-5), (1, 0)]]
+    assert nearest(store.within([]), 9, [1, 0]) == nearest(store.within(["b", "nobody", "\x00"]), 9, [1, 0]) == [[]]
+    edges = [edge for edge, _ in store.nearest(np.array([[1, 0]], np.float32), 9)[0]]
+    assert (edges[0].source, edges[0].target, edges[0].relation, edges[0].text) == ("a", "b", "r0", "one")
+    vectors = store.vectors(edges[:2])
+    assert {position: vector.tolist() for position, vector in vectors.items()} == {
+        0: [1, 0],
+        3: pytest.approx([1, 6e-3], abs=1e-4),
+    }
+
+
+def test_of_ties_up_to_rounding_the_first_edges_are_found_at_once(postgres):
+    texts = ["less", "near", "zeros", *["one"] * 300, "near"]
+    store = store_of(postgres, texts)
+    (best_edges,) = nearest(store, 3, [1, 0])
+    assert sorted(position for position, _ in best_edges) == [1, 3, 4]
+    (best_edges,) = nearest(store, 303, [1, 0])
+    assert sorted(position for position, _ in best_edges) == [0, 1, *range(3, 304)]
+    retriever = Retriever(open_index(postgres, "works", embedding=by_text), FactSearch(3), backfill=False)
+    hits = retriever.retrieve("?", vector=[1.0, 0.0])
+    assert [hit.path.relations for hit in hits if hit.kind == "fact"] == [("r1",), ("r3",), ("r4",)]
+    assert "1 to the store of edge vectors" in hits.notes[-1]
+    # With a filter that few pass, the search goes on.
+    hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": {"$ne": "b"}})
+    assert [hit.path.relations for hit in hits if hit.kind == "fact"] == [("r1",), ("r3",), ("r5",)]
+    assert len(retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": "b"})) == 0

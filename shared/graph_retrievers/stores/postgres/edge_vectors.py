@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Writing
 from graph_retrievers.stores.postgres.edges import touch_ends
@@ -35,14 +36,23 @@ _CONTENT = (
 _DIGEST = f"sha256(convert_to({_CONTENT}, 'UTF8'))"
 # A vector of zeros has the cosine 0.
 _DISTANCE = "coalesce(nullif(v.vector <=> q.vector, 'NaN'), 1)"
+# Distances are computed once. Of edges that tie with the last of k, which may be many, those at the lowest positions are kept; the
+# limits tell the planner that the joins are of few rows.
 _SEARCH = f"""\
-SELECT q.place, e.position, s.id, t.id, e.relation, e.weight, e.text, 1 - v.distance
-FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
-CROSS JOIN LATERAL (
-    SELECT v.corpus, v.source, v.target, v.relation, v.copy, {_DISTANCE} AS distance
-    FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s@among@ ORDER BY {_DISTANCE} FETCH FIRST (%(k)s) ROWS WITH TIES
-) v JOIN {{edges}} e ON {SAME_EDGE} {_ENDS}
-ORDER BY q.place, v.distance, e.position"""
+SELECT e.place, e.position, s.id, t.id, e.relation, e.weight, e.text, 1 - e.distance
+FROM (
+    SELECT q.place, best.* FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place) CROSS JOIN LATERAL (
+        WITH near AS MATERIALIZED (
+            SELECT v.corpus, v.source, v.target, v.relation, v.copy, {_DISTANCE} AS distance
+            FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s@among@
+        ), last AS (SELECT max(distance) AS distance FROM (SELECT distance FROM near ORDER BY distance LIMIT %(k)s) n)
+        SELECT e.*, v.distance FROM (
+            SELECT near.*, near.distance >= last.distance - %(rounding)s AS tied FROM near
+            JOIN last ON near.distance <= last.distance + %(rounding)s ORDER BY tied FETCH FIRST (%(k)s) ROWS WITH TIES
+        ) v JOIN {{edges}} e ON {SAME_EDGE} ORDER BY v.tied, e.position LIMIT %(k)s
+    ) best
+) e {_ENDS}
+ORDER BY e.place, e.distance, e.position"""
 _TYPED = "SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.type = ANY(%(types)s)"
 _OTHER_TYPES = f" AND v.source NOT IN ({_TYPED}) AND v.target NOT IN ({_TYPED})"
 _VECTORS = f"""\
@@ -99,7 +109,8 @@ class PostgresEdgeVectors:
     def nearest(self, vectors: np.ndarray, k: int, *, exclude_types: Collection[str] = ()) -> list[list[tuple[StoredEdge, float]]]:
         """Return the k nearest edges of each vector with their cosines, in one round trip; the first one of a scope takes two.
 
-        No end of an edge has one of the types.
+        No end of an edge has one of the types. Of edges whose cosines are that of the last, up to rounding, those at the lowest
+        positions are returned.
         """
         if self._ids is not None and self._members is None:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
@@ -110,14 +121,13 @@ class PostgresEdgeVectors:
             "k": k,
             "members": self._members,
             "types": sendable_texts(exclude_types),
+            "rounding": ROUNDING,
         }
         (rows,) = self.corpus.read((_SEARCH.replace("@among@", among), parameters))
         results: list[list[tuple[StoredEdge, float]]] = [[] for _ in vectors]
         for place, position, source, target, relation, weight, text, cosine in rows:
-            # Of edges at equal distances, those at the lowest positions are kept.
-            if len(results[place - 1]) < k:
-                edge = StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))
-                results[place - 1].append((edge, cosine))
+            edge = StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))
+            results[place - 1].append((edge, cosine))
         return results
 
     def vectors(self, edges: Sequence[StoredEdge]) -> Mapping[int, np.ndarray]:

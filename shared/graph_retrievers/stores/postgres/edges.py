@@ -87,8 +87,8 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
         "WHERE (o.position, o.weight, o.text) IS DISTINCT FROM (n.position, n.weight, n.text)), "
         "written AS (UPDATE {edges} o SET position = d.position, weight = d.weight, text = d.text FROM differing d "
         "WHERE o.ctid = d.place RETURNING o.source, o.target, d.changed), "
-        "kept AS (INSERT INTO affected (node) SELECT source FROM written WHERE changed UNION SELECT target FROM written WHERE changed "
-        "ON CONFLICT DO NOTHING) "
+        "kept AS (INSERT INTO affected (node) SELECT source FROM written WHERE changed "
+        "UNION SELECT target FROM written WHERE changed ON CONFLICT DO NOTHING) "
         "SELECT count(*) FILTER (WHERE changed), count(*) FILTER (WHERE NOT changed) FROM written",
         corpus=corpus,
     ).fetchall()

@@ -71,8 +71,8 @@ CREATE TABLE {edges} (
     weight double precision NOT NULL,
     text text COLLATE "C" NOT NULL
 );
-CREATE INDEX edges_source ON {edges} (corpus, source);
-CREATE INDEX edges_target ON {edges} (corpus, target);
+CREATE INDEX edges_source ON {edges} (corpus, source, target);
+CREATE INDEX edges_target ON {edges} (corpus, target, source);
 CREATE TABLE {edge_vectors} (
     corpus integer NOT NULL,
     source integer NOT NULL,
@@ -83,8 +83,8 @@ CREATE TABLE {edge_vectors} (
     vector vector NOT NULL
 );
 ALTER TABLE {edge_vectors} ALTER COLUMN vector SET STORAGE MAIN;
-CREATE INDEX edge_vectors_source ON {edge_vectors} (corpus, source);
-CREATE INDEX edge_vectors_target ON {edge_vectors} (corpus, target);
+CREATE INDEX edge_vectors_source ON {edge_vectors} (corpus, source, target);
+CREATE INDEX edge_vectors_target ON {edge_vectors} (corpus, target, source);
 CREATE TABLE {words} (
     corpus integer NOT NULL,
     node integer NOT NULL,

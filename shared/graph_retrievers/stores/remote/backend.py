@@ -384,7 +384,7 @@ class RemoteBackend(Backend):
                 scores = zeroed(scores, torch.tensor(ROUNDING))
             elif engine == VECTORS:
                 scores = self._cosines(query, rows)
-            best = _first(rows, scores, k, test, 0.0 if engine == WORDS else ROUNDING, result.complete)
+            best = _first(rows, scores, k, test, 0.0 if engine == WORDS else ROUNDING, result.complete, engine == EDGES)
             if best is not None:
                 return best
             reach = max(reach, _DEEPER * result.reach)
@@ -675,19 +675,20 @@ class RemoteBackend(Backend):
 
 
 def _first(
-    rows: Tensor, scores: Tensor, k: int, test: _Test, rounding: float, complete: bool
+    rows: Tensor, scores: Tensor, k: int, test: _Test, rounding: float, complete: bool, lowest: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the k best of what a search found, ties to the lower row; None if the search has to go deeper for them.
 
-    `rows` and `scores` are of shape [n], and scores that differ by less than `rounding` are ties.
+    `rows` and `scores` are of shape [n], and scores that differ by less than `rounding` are ties. `complete` says that there are no
+    other results, and `lowest` that others that tie with the last have higher rows.
     """
     floor = scores.min() if len(rows) else torch.tensor(float("inf"))
     mask = torch.from_numpy(test(rows.numpy()))
     rows, scores = rows[mask], scores[mask]
     rows, order = torch.sort(rows)
     values, columns = top_k(scores[order].unsqueeze(0), k, rounding)
-    # The nodes that the store did not return have at most the score of the last that it returned.
-    if not complete and (len(rows) < k or bool(values[0, -1] <= floor + rounding)):
+    # What the store did not return has at most the score of the last that it returned.
+    if not complete and (len(rows) < k or not lowest and bool(values[0, -1] <= floor + rounding)):
         return None
     return rows[columns[0]].numpy(), falling(values)[0].numpy()
 

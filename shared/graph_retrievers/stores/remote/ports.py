@@ -203,7 +203,8 @@ class EdgeVectorStore(Protocol):
     def nearest(self, vectors: np.ndarray, k: int, *, exclude_types: Collection[str] = ()) -> list[list[tuple[StoredEdge, float]]]:
         """Return the k nearest edges of each vector, best first, each with its cosine, or all if there are fewer than k.
 
-        No end of an edge has one of the types.
+        No end of an edge has one of the types. Of edges whose cosines are that of the last up to 1e-6, those at the lowest
+        positions are returned.
         """
 
     def vectors(self, edges: Sequence[StoredEdge]) -> Mapping[int, np.ndarray]:
