@@ -408,3 +408,25 @@ def test_of_ties_up_to_rounding_the_first_edges_are_found_at_once(postgres):
     hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": {"$ne": "b"}})
     assert [hit.path.relations for hit in hits if hit.kind == "fact"] == [("r1",), ("r3",), ("r5",)]
     assert len(retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": "b"})) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_read_has_the_vectors_that_are_stored(postgres, seed):
+    """Without a model, and with one that embeds nothing again; with words of edges where they are asked for."""
+    nodes, edges, vectors = odd_corpus(seed)
+    index = built(Letters(), edges, nodes, vectors=vectors)
+    write_index(index, postgres, "works")
+    model = Letters()
+    for options, others in (
+        ({}, set()),
+        ({"embedding": model}, set()),
+        ({"embedding": model, "edge_signals": True}, {"edge_bm25"}),
+    ):
+        read = read_index(postgres, "works", **options)
+        assert set(read.signals) == {"dense", "bm25", "edge_dense"} | others
+        for name in {"edge_dense"} | others:
+            ours, theirs = (each.signal(name).state()[0] for each in (read, index))
+            for part in theirs:
+                np.testing.assert_allclose(ours[part], theirs[part], rtol=1e-6, atol=1e-7)
+        assert model.asked == []
+    same(*(Retriever(each, SYSTEMS["facts"]).retrieve_batch(["loom", "\x00 Ada"]) for each in (read, index)), seed)

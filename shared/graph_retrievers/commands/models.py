@@ -93,8 +93,8 @@ def index_name(args: argparse.Namespace, where: str) -> str:
 def load_index(args: argparse.Namespace, where: str, *, ready: bool = False, edge_signals: bool = False) -> GraphIndex:
     """Return the index in a folder or in PostgreSQL, read into memory, with its models.
 
-    These are those that options name, else the embedding that built it. PostgreSQL has no signals of edges: with `edge_signals`,
-    they are built.
+    These are those that options name, else the embedding that built it. Vectors of edges are read if PostgreSQL has them; with
+    `edge_signals` and an embedding, the other signals of edges are built.
     """
     from graph_retrievers.index.graph_index import GraphIndex
 

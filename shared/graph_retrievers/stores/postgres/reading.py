@@ -63,8 +63,8 @@ def read_index(
     embedding, relevance : object, optional
         Models of the index, as for :class:`~graph_retrievers.index.GraphIndex`.
     edge_signals : bool, default False
-        Whether to build signals of the edges if their vectors are not stored, see
-        :meth:`~graph_retrievers.index.GraphIndex.from_graph`. With an embedding model, it embeds their texts.
+        Whether to build signals of the edges, see :meth:`~graph_retrievers.index.GraphIndex.from_graph`. Vectors of edges that are
+        stored are read in any case; if there are none, and an embedding model is given, it embeds their texts.
     device : str or torch.device, optional
         Device of the index; the CPU by default.
     show_progress : bool, default False
@@ -128,23 +128,18 @@ def read_index(
         )
     index = GraphIndex.from_graph(
         graph,
-        embedding=embedding,
+        # With a model, edges would be embedded again.
+        embedding=embedding if edge_vectors is None else None,
         relevance=relevance,
         vectors=False if vectors is None else vectors,
         metric="cosine",
         bm25=words,
-        edge_signals=edge_signals and edge_vectors is None,
+        edge_signals=edge_signals,
         show_progress=show_progress,
     )
     if edge_vectors is not None:
         dense = DenseIndex(torch.from_numpy(edge_vectors), device=graph.device, covers="edges", metric="cosine")
-        index = GraphIndex(
-            graph,
-            {**index.signals, "edge_dense": dense},
-            embedding=index.embedding,
-            relevance=relevance,
-            edge_sources=index.edge_sources,
-        )
+        index = GraphIndex(graph, {**index.signals, "edge_dense": dense}, embedding=embedding, relevance=relevance)
     if vectors is not None:
         warn_of_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index
