@@ -30,6 +30,7 @@ from select import select
 from benchmarks.durability import forked, run_at_once
 from graph_retrievers import Edge, GraphIndex, Node, WalkFusion
 from graph_retrievers.errors import DatabaseUnreachableError
+from graph_retrievers.operators import FactSearch
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, update_index, write_index
 from tests.postgres import contents
@@ -115,7 +116,13 @@ def change(database: PostgresDatabase, owner: int, number: int) -> None:
     """Make one change: all nodes of a writer and all of their edges."""
     gone = [node.id for node in group(owner, number - 1)] if number else []
     update_index(
-        database, "works", delete=gone, upsert=iter(group(owner, number)), add_edges=links(owner, number), embedding=_vectors
+        database,
+        "works",
+        delete=gone,
+        upsert=iter(group(owner, number)),
+        add_edges=links(owner, number),
+        embedding=_vectors,
+        edge_signals=True,
     )
 
 
@@ -130,10 +137,12 @@ def whole(database: PostgresDatabase, states: dict[int, int]) -> bool:
     """Return whether the tables have what one write of the same index leaves, but for the order."""
     nodes = [node for owner, number in states.items() for node in group(owner, number)]
     edges = [edge for owner, number in states.items() for edge in links(owner, number)]
-    write_index(GraphIndex.from_nodes(nodes, edges, embedding=_vectors, metric="cosine"), database, "whole", replace=True)
+    index = GraphIndex.from_nodes(nodes, edges, embedding=_vectors, edge_signals=True, metric="cosine")
+    write_index(index, database, "whole", replace=True)
     found, expected = (contents(database, name) for name in ("works", "whole"))
     held = [
-        ({name: row[2:] for name, row in each[0].items()}, sorted((*edge[:4], *edge[5:]) for edge in each[1]), *each[2:4])
+        # Of the vectors, only that they are there, which are rounded.
+        ({name: row[2:] for name, row in each[0].items()}, sorted((*edge[:4], *edge[5:8]) for edge in each[1]), *each[2:4])
         for each in (found, expected)
     ]
     sql = "SELECT nodes, length FROM {corpora} WHERE name = %(name)s"
@@ -144,14 +153,14 @@ def whole(database: PostgresDatabase, states: dict[int, int]) -> bool:
 def read(url: str, owners: int, until: Callable[[int], bool], seed: int = 0) -> Counter[str]:
     """Ask until a function of the number of answers says so; count those of one state, and others or of one before the last."""
     draw, seen, last = random.Random(seed), Counter[str](), Counter[int]()
-    retriever = None
+    retrievers = list[Retriever]()
     while not until(seen["answers"]):
         owner = draw.randrange(owners)
         try:
-            if retriever is None:
+            if not retrievers:
                 opened = open_index(PostgresDatabase(url), "works", embedding=_vectors)
-                retriever = Retriever(opened, WalkFusion(form="links"))
-            hits = retriever.retrieve(f"state {_WORDS[draw.randrange(4)]}", k=9, scope={"writer": owner})
+                retrievers = [Retriever(opened, system) for system in (WalkFusion(form="links"), FactSearch(9, returned=False))]
+            hits = draw.choice(retrievers).retrieve(f"state {_WORDS[draw.randrange(4)]}", k=9, scope={"writer": owner})
         except DatabaseUnreachableError:
             # The server is being started again.
             seen["unreachable"] += 1
