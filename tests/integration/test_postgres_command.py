@@ -21,7 +21,7 @@ from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.vector_cache import PROBES
 from graph_retrievers.stores import postgres as postgres_stores
-from graph_retrievers.stores.postgres import PostgresDatabase, open_index, read_index, write_index, writer
+from graph_retrievers.stores.postgres import PostgresDatabase, open_index, read_index, update_index, write_index, writer
 from tests.engines import QUESTIONS, change_pages
 from tests.helpers import HashEmbedding, WordOverlap
 from tests.postgres import contents, drop
@@ -202,6 +202,21 @@ def test_what_is_written_in_blocks_is_the_index_in_memory(embedded, postgres_ser
         assert held(database, "blocks") == held(database, "whole")
         # Each finds what the other has written.
         assert command(*options, "--name", "whole")[1].endswith("nodes (unchanged), 60 edges (unchanged)\n")
+        drop(database)
+
+
+def test_the_command_keeps_vectors_of_edges_up_to_date(postgres_server, pages, command):
+    options = ("--to", postgres_server.url, "--tokens", 20, "--name", "works")
+    assert command(*options)[0] == 0
+    with PostgresDatabase(postgres_server.url) as database:
+        update_index(database, "works", edge_signals=True, embedding=minilm())
+        change_pages(pages)
+        status, out, err = command(*options)
+        assert status == 0 and "written" in out, err
+        found = read_index(database, "works")
+        expected = GraphIndex.from_graph(found.graph, embedding=minilm(), edge_signals=True, metric="cosine")
+        np.testing.assert_allclose(found.signal("edge_dense").vectors, expected.signal("edge_dense").vectors, atol=1e-5)
+        assert command(*options)[1].endswith("nodes (unchanged), 45 edges (unchanged)\n")
         drop(database)
 
 

@@ -408,6 +408,9 @@ def test_of_ties_up_to_rounding_the_first_edges_are_found_at_once(postgres):
     hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": {"$ne": "b"}})
     assert [hit.path.relations for hit in hits if hit.kind == "fact"] == [("r1",), ("r3",), ("r5",)]
     assert len(retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": "b"})) == 0
+    # What is nearer by less than rounding does not come first.
+    store = store_of(postgres, [*["near"] * 5, "one", "one"])
+    assert nearest(store, 3, [1, 0]) == [[(0, 1), (1, 1), (2, 1)]]
 
 
 @pytest.mark.parametrize("seed", range(8))
