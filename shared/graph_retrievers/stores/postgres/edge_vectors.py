@@ -33,7 +33,7 @@ _CONTENT = (
     "coalesce(nullif(e.text, ''), concat_ws(' ', coalesce(nullif(s.title, ''), s.id), nullif(e.relation, ''), "
     "coalesce(nullif(t.title, ''), t.id)))"
 )
-_DIGEST = f"sha256(convert_to({_CONTENT}, 'UTF8'))"
+_DIGEST = "sha256(convert_to(e.content, 'UTF8'))"
 # A vector of zeros has the cosine 0.
 _DISTANCE = "coalesce(nullif(v.vector <=> q.vector, 'NaN'), 1)"
 # Distances are computed once. Of edges that tie with the last of k, which may be many, those at the lowest positions are kept; the
@@ -145,45 +145,50 @@ def write_edge_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges
 
     Returns how many were written. Only edges at nodes in ``affected`` are looked at, or with `everywhere` all.
     """
-    vectors_here, edges_here = ("", "") if everywhere else (_near("edge_vectors", "v"), _near("edges", "e"))
-    of_edges = f"FROM {{edges}} e {_ENDS} WHERE e.corpus = %(corpus)s{edges_here}"
-    ((count,),) = writing.run(f"SELECT count(*) {of_edges}", corpus=corpus).fetchall()
+    edges_here, vectors_here = "SELECT e.* FROM {edges} e WHERE e.corpus = %(corpus)s", ""
+    if not everywhere:
+        edges_here, rows_here = (_at_affected(*part) for part in (("edges", "e.*"), ("edge_vectors", "e.ctid")))
+        vectors_here = f" AND v.ctid IN ({rows_here})"
+    ((count,),) = writing.run("SELECT count(*) FROM affected").fetchall()
     with writing.joining(count):
         writing.run(
-            f"DELETE FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s{vectors_here} AND NOT EXISTS "
-            f"(SELECT FROM {{edges}} e {_ENDS} WHERE {SAME_EDGE} AND v.digest = {_DIGEST})",
-            corpus=corpus,
-        )
-        writing.run(
             "CREATE TEMPORARY TABLE bare_edges ON COMMIT DROP AS SELECT (row_number() OVER (ORDER BY e.position) - 1)::integer "
-            f"AS number, e.source, e.target, e.relation, e.copy, e.position, {_CONTENT} AS content {of_edges} "
-            f"AND NOT EXISTS (SELECT FROM {{edge_vectors}} v WHERE {SAME_EDGE})",
+            f"AS number, e.corpus, e.source, e.target, e.relation, e.copy, e.position, {_CONTENT} AS content "
+            f"FROM ({edges_here}) e {_ENDS}",
             corpus=corpus,
         )
+        writing.run("CREATE INDEX ON bare_edges (source, target)")
+        writing.run("CREATE INDEX ON bare_edges (number)")
+        writing.run("ANALYZE bare_edges")
+        writing.run(
+            f"DELETE FROM {{edge_vectors}} v WHERE v.corpus = %(corpus)s{vectors_here} AND NOT EXISTS "
+            f"(SELECT FROM bare_edges e WHERE {SAME_EDGE} AND v.digest = {_DIGEST})",
+            corpus=corpus,
+        )
+        writing.run(f"DELETE FROM bare_edges e USING {{edge_vectors}} v WHERE {SAME_EDGE}")
     writing.run("CREATE TEMPORARY TABLE new_vectors (corpus integer, number integer, vector vector) ON COMMIT DROP")
-    writing.run("CREATE INDEX ON bare_edges (number)")
-    ((count,),) = writing.run("SELECT count(*) FROM bare_edges").fetchall()
-    for start in range(0, count, _BLOCK):
-        rows = writing.run(
-            "SELECT number, position, content FROM bare_edges WHERE number >= %(start)s AND number < %(end)s ORDER BY number",
-            start=start,
-            end=start + _BLOCK,
-        ).fetchall()
+    count, last = 0, -1
+    while rows := writing.run(
+        "SELECT number, position, content FROM bare_edges WHERE number > %(last)s ORDER BY number LIMIT %(most)s",
+        last=last,
+        most=_BLOCK,
+    ).fetchall():
         numbers, positions, contents = map(list, zip(*rows, strict=True))
         vectors = vectors_of(positions, [decoded(content) for content in contents])
         writing.copy_blocks("new_vectors", vector_rows(corpus, vectors, np.array(numbers, np.int64)), "binary")
         writing.run(
-            "INSERT INTO {edge_vectors} SELECT n.corpus, b.source, b.target, b.relation, b.copy, "
-            "sha256(convert_to(b.content, 'UTF8')), n.vector FROM new_vectors n JOIN bare_edges b USING (number)"
+            f"INSERT INTO {{edge_vectors}} SELECT e.corpus, e.source, e.target, e.relation, e.copy, {_DIGEST}, n.vector "
+            "FROM new_vectors n JOIN bare_edges e USING (number)"
         )
         writing.run("TRUNCATE new_vectors")
-    return int(count)
+        count, last = count + len(rows), numbers[-1]
+    return count
 
 
-def _near(table: str, name: str) -> str:
-    """Return the condition that a row of a table of edges is one at a node in ``affected``, after others."""
-    found = f"SELECT x.ctid FROM affected a JOIN {{{table}}} x ON x.corpus = %(corpus)s AND x."
-    return f" AND {name}.ctid IN ({found}source = a.node UNION {found}target = a.node)"
+def _at_affected(table: str, columns: str) -> str:
+    """Return a query for the rows of a table of edges at the nodes in ``affected``, each once."""
+    of_ends = f"SELECT {columns} FROM affected a JOIN {{{table}}} e ON e.corpus = %(corpus)s AND"
+    return f"{of_ends} e.source = a.node UNION {of_ends} e.target = a.node"
 
 
 def delete_other_vectors(writing: Writing, corpus: int, vectors_of: VectorsOfEdges) -> None:
