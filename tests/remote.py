@@ -34,6 +34,7 @@ class MemoryGraph:
         mask = filter_mask(self.graph, scope)
         made = MemoryGraph(induced_graph(self.graph, mask.nonzero().flatten())[0])
         made.asked, made.places = self.asked, mask.nonzero().flatten().tolist()
+        made.edges = [edge for edge in self.edges if edge.source in made.near and edge.target in made.near]
         return made
 
     def positions(self, limit):
@@ -112,6 +113,40 @@ class ComparingVectors(MemoryVectors):
     def _cosine(self, vector, name):
         lengths = np.linalg.norm(vector) * np.linalg.norm(self.held[name])
         return float(vector @ self.held[name] / lengths) if lengths else 0.0
+
+
+class MemoryEdgeVectors:
+    """The vectors of the edges of an index as an EdgeVectorStore; `asked` has every request."""
+
+    def __init__(self, index, vectors, edges=None):
+        self.index, self.held, self.dimension, self.asked = index, np.asarray(vectors), vectors.shape[1], []
+        self.edges = MemoryGraph(index.graph).edges if edges is None else edges
+
+    def within(self, ids):
+        inside = [edge for edge in self.edges if edge.source in ids and edge.target in ids]
+        made = type(self)(self.index, self.held, inside)
+        made.asked = self.asked
+        return made
+
+    def nearest(self, vectors, k, *, exclude_types=()):
+        self.asked.append(("nearest", k))
+        types = dict(zip(self.index.graph.ids, self.index.graph.types, strict=True))
+        edges = [edge for edge in self.edges if not {types[edge.source], types[edge.target]} & {*exclude_types}]
+        return [self._nearest(vector, k, edges) for vector in vectors]
+
+    def _nearest(self, vector, k, edges):
+        cosines = [float(vector @ self.held[edge.position]) / np.linalg.norm(vector) for edge in edges]
+        by_cosine = sorted(zip(edges, cosines, strict=True), key=lambda pair: -pair[1])
+        if len(by_cosine) <= k:
+            return by_cosine
+        last = by_cosine[k - 1][1]
+        better = [pair for pair in by_cosine if pair[1] > last + 1e-6]
+        ties = sorted((pair for pair in by_cosine if abs(pair[1] - last) <= 1e-6), key=lambda pair: pair[0].position)
+        return better + ties[: k - len(better)]
+
+    def vectors(self, edges):
+        self.asked.append(("vectors", len(edges)))
+        return {edge.position: self.held[edge.position] for edge in edges}
 
 
 class MemoryWords:

@@ -12,9 +12,12 @@ from graph_retrievers import (
     GAR,
     MMR,
     Eager,
+    EgoGRAG,
     FastInsight,
     GraphIndex,
+    GRetriever,
     LeSeGR,
+    LightRAG,
     LinearRAG,
     MoR,
     Node,
@@ -48,12 +51,21 @@ from graph_retrievers.core.requests import (
 )
 from graph_retrievers.errors import (
     DatabaseError,
+    GraphRetrieverError,
     InvalidArgumentError,
     InvalidVectorError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
-from graph_retrievers.stores.remote import RemoteIndex
+from graph_retrievers.operators import (
+    BM25Search,
+    EntityLinking,
+    FactSearch,
+    GatedPropagation,
+    HybridSearch,
+    VectorSearch,
+)
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.stores.remote import RemoteIndex, StoredEdge
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
@@ -65,6 +77,7 @@ from tests.remote import (
     ComparingVectors,
     CountingRelevance,
     Letters,
+    MemoryEdgeVectors,
     MemoryGraph,
     MemoryVectors,
     MemoryWords,
@@ -772,6 +785,79 @@ def test_what_a_word_store_gives_is_checked(corpus):
     remote = searched(corpus, words=Bare(MemoryWords(index)))[3]
     with pytest.raises(InvalidArgumentError, match="Bare cannot be searched in a scope: .* method within.ids. of ScopedWordStore"):
         Retriever(remote, BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+
+
+EDGE_SYSTEMS = [FactSearch(9), LightRAG(mode="hybrid", facts=True, threshold=-1), GRetriever(facts=True), EgoGRAG(centres=5)]
+
+
+def with_edge_vectors(corpus, kind=MemoryEdgeVectors, **options):
+    """An index with vectors of edges, of which some are equal, and the same in stores."""
+    index, graph, _, _ = engines(corpus)
+    vectors = np.random.default_rng(3).normal(size=(index.graph.num_edges, 6)).astype(np.float32)
+    vectors[20:120:3] = vectors[4]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    dense = DenseIndex(torch.from_numpy(vectors), covers="edges", metric="cosine")
+    whole = GraphIndex(index.graph, {**index.signals, "edge_dense": dense})
+    store = kind(index, vectors)
+    stores = {"vectors": MemoryVectors(index.graph.ids, corpus[2]), "words": MemoryWords(index), "edge_vectors": store, **options}
+    return whole, store, RemoteIndex(graph, **stores)
+
+
+@pytest.mark.parametrize("filters", [{}, {"filter": {"$type": "film"}}, {"scope": {"year": {"$gte": 1994}}}], ids=str)
+@pytest.mark.parametrize("system", EDGE_SYSTEMS, ids=lambda system: system.name)
+def test_a_store_of_edge_vectors_gives_the_answers_in_memory(corpus, system, filters):
+    index, store, remote = with_edge_vectors(corpus)
+    vectors = question_vectors(corpus)
+    vectors[0] = store.held[4]
+    batches = [
+        Retriever(each, system, backfill=False).retrieve_batch(QUESTIONS, vectors=vectors, **filters) for each in (remote, index)
+    ]
+    assert_same(*batches)
+    assert any(batches[0]) and len(store.asked) <= 3
+
+
+def test_what_a_store_of_edge_vectors_gives_is_checked(corpus):
+    class Broken(MemoryEdgeVectors):
+        results, rows = None, None
+
+        def nearest(self, vectors, k):
+            return super().nearest(vectors, k) if self.results is None else self.results
+
+        def vectors(self, edges):
+            return super().vectors(edges) if self.rows is None else {edge.position: self.rows for edge in edges[1:]}
+
+        def within(self, ids):
+            return self
+
+    edge = StoredEdge(0, corpus[0][0].id, corpus[0][1].id, "", 1.0, "")
+    for system, change, words in (
+        (FactSearch(), {"results": []}, "store of edge vectors gave 0 results for 1 searches; expected one each"),
+        (
+            FactSearch(),
+            {"results": 3},
+            "The result of the store of edge vectors is 3; expected a list of lists of edges and cosines",
+        ),
+        (
+            FactSearch(),
+            {"results": [[(edge, np.nan)]]},
+            "gave nan as the cosine of the edge from .*; expected a number from -1 to 1",
+        ),
+        (FactSearch(), {"results": [[(edge, 7.0)]]}, "gave 7.0 as the cosine"),
+        (FactSearch(), {"results": [[(edge._replace(position="0"), 0.5)]]}, "has the position '0' and the weight 1.0"),
+        (GRetriever(), {"rows": np.ones(6)}, "store of edge vectors has no vector of the edge from '.*' to '.*'; write the index"),
+    ):
+        _, store, remote = with_edge_vectors(corpus, Broken)
+        vars(store).update(change)
+        with pytest.raises(GraphRetrieverError, match=words):
+            Retriever(remote, system).retrieve(QUESTIONS[0], vector=ONE)
+    _, store, remote = with_edge_vectors(corpus, Broken)
+    with pytest.raises(InvalidArgumentError, match="store of edge vectors found a node outside the scope"):
+        Retriever(remote, FactSearch()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+    store.vectors = lambda edges: {each.position: np.ones(5) for each in edges}
+    with pytest.raises(GraphRetrieverError, match="vectors of the store of edge vectors"):
+        Retriever(remote, GRetriever()).retrieve("word1", vector=ONE)
+    with pytest.raises(InvalidArgumentError, match="edge_vectors is .*; expected an EdgeVectorStore"):
+        with_edge_vectors(corpus, edge_vectors=MemoryVectors([], []))
 
 
 def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):

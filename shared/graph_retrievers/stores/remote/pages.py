@@ -334,10 +334,16 @@ class FetchedGraph:
         for types in dict.fromkeys(types for _, types in queries):
             places = [place for place, query in enumerate(queries) if query[1] == types]
             vectors = torch.stack([queries[place][0] for place in places]).cpu().numpy()
-            for place, pairs in zip(places, self.edge_store.nearest(vectors, k, exclude_types=types), strict=True):
-                self._check_members(EDGES, (name for edge, _ in pairs for name in (edge.source, edge.target)))
-                self.edges_found.update((edge.position, edge) for edge, _ in pairs)
-                results[place] = [(edge.position, cosine) for edge, cosine in pairs]
+            answer = self.edge_store.nearest(vectors, k, exclude_types=types)
+            pair_lists = as_list(f"The result of the {EDGES}", answer, "lists of edges and cosines")
+            if len(pair_lists) != len(places):
+                raise DatabaseError(f"The {EDGES} gave {len(pair_lists)} results for {len(places)} searches; expected one each.")
+            edges = [edge for pairs in pair_lists for edge, _ in pairs]
+            check_edges(EdgeColumns.of(edges))
+            self._check_members(EDGES, (name for edge in edges for name in (edge.source, edge.target)))
+            self.edges_found.update((edge.position, edge) for edge in edges)
+            for place, pairs in zip(places, pair_lists, strict=True):
+                results[place] = [(edge.position, _edge_cosine(edge, cosine)) for edge, cosine in pairs]
         return results
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
@@ -431,7 +437,9 @@ class FetchedGraph:
             raise InvalidVectorError(
                 f"The {EDGES} has no vector of the edge from {shown(edge.source)} to {shown(edge.target)}; write the index again."
             )
-        self.vectors_of_edges |= vectors
+        rows = [vectors[position] for position in positions]
+        table = check_vectors(rows, len(rows), self.edge_store.dimension, f"vectors of the {EDGES}")
+        self.vectors_of_edges.update(zip(positions, table.numpy(), strict=True))
 
     def edge_vectors_of(self, positions: np.ndarray) -> Tensor:
         """Return the vectors of edges that were fetched, by their positions, shape [n]: Tensor, shape [n, d], float32."""
@@ -561,6 +569,16 @@ def _cosine(name: str, value: Any) -> float:
     if not isinstance(value, Real) or abs(float(value)) > _LARGEST_COSINE:
         raise DatabaseError(
             f"The vector store gave {shown(value)} as the cosine of node {shown(name)}; expected a number from -1 to 1."
+        )
+    return float(value)
+
+
+def _edge_cosine(edge: StoredEdge, value: Any) -> float:
+    """Return the cosine that a store gave for an edge."""
+    if not isinstance(value, Real) or not abs(float(value)) <= _LARGEST_COSINE:
+        raise DatabaseError(
+            f"The {EDGES} gave {shown(value)} as the cosine of the edge from {shown(edge.source)} to {shown(edge.target)}; "
+            "expected a number from -1 to 1."
         )
     return float(value)
 
