@@ -438,8 +438,8 @@ class FetchedGraph:
                 f"The {EDGES} has no vector of the edge from {shown(edge.source)} to {shown(edge.target)}; write the index again."
             )
         rows = [vectors[position] for position in positions]
-        table = check_vectors(rows, len(rows), self.edge_store.dimension, f"vectors of the {EDGES}")
-        self.vectors_of_edges.update(zip(positions, table.numpy(), strict=True))
+        matrix = check_vectors(rows, len(rows), self.edge_store.dimension, f"vectors of the {EDGES}")
+        self.vectors_of_edges.update(zip(positions, matrix.numpy(), strict=True))
 
     def edge_vectors_of(self, positions: np.ndarray) -> Tensor:
         """Return the vectors of edges that were fetched, by their positions, shape [n]: Tensor, shape [n, d], float32."""
