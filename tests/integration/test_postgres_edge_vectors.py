@@ -382,7 +382,9 @@ def test_the_nearest_edges_have_their_cosines(postgres):
     assert [len(each) for each in store.nearest(np.array(asked, np.float32), 2)] == [2, 2, 2]
     assert store.nearest(np.zeros((0, 2), np.float32), 2) == []
     # In a scope both ends are in it.
-    assert nearest(store.within(["a", "c"]), 9, [1, 0]) == [[(3, 1 - 1.8e-5), (1, 0)]]
+    scoped = store.within(["a", "c"])
+    assert nearest(scoped, 9, [1, 0]) == [[(3, 1 - 1.8e-5), (1, 0)]]
+    assert nearest(scoped.within(["a", "b"]), 9, [1, 0]) == [[(0, 1), (2, -1)]]
     assert nearest(store.within([]), 9, [1, 0]) == nearest(store.within(["b", "nobody", "\x00"]), 9, [1, 0]) == [[]]
     edges = [edge for edge, _ in store.nearest(np.array([[1, 0]], np.float32), 9)[0]]
     assert (edges[0].source, edges[0].target, edges[0].relation, edges[0].text) == ("a", "b", "r0", "one")

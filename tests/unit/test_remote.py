@@ -853,7 +853,10 @@ def test_what_a_store_of_edge_vectors_gives_is_checked(corpus):
     _, store, remote = with_edge_vectors(corpus, Broken)
     with pytest.raises(InvalidArgumentError, match="store of edge vectors found a node outside the scope"):
         Retriever(remote, FactSearch()).retrieve("word1", vector=ONE, scope={"$type": "film"})
-    store.vectors = lambda edges: {each.position: np.ones(5) for each in edges}
+    # A cosine that is 0 but for rounding is 0, as in memory.
+    store.results = [[(edge, 1e-9)]]
+    assert [hit.score for hit in Retriever(remote, FactSearch(), backfill=False).retrieve("word1", vector=ONE)] == [0.0] * 3
+    store.results, store.vectors = None, lambda edges: {each.position: np.ones(5) for each in edges}
     with pytest.raises(GraphRetrieverError, match="vectors of the store of edge vectors"):
         Retriever(remote, GRetriever()).retrieve("word1", vector=ONE)
     with pytest.raises(InvalidArgumentError, match="edge_vectors is .*; expected an EdgeVectorStore"):
