@@ -229,10 +229,10 @@ def test_vectors_come_and_go_with_the_index_that_is_written(postgres):
     write_index(built(first, edge_signals=False), postgres, "works")
     assert "edge_dense" not in open_index(postgres, "works", embedding=first).signals
     version = PostgresCorpus(postgres, "works").version
-    # Each is seen by what was opened before the first; the last two have the same nodes and vectors of nodes.
+    # Each is seen by what was opened before the first. The last has other vectors of edges alone.
     retriever = None
     several = [Edge("a", "b", "reads", text="made"), *EDGES[1:]]
-    indexes = [built(first), built(first, several), built(other, vectors=built(first).dense.vectors)]
+    indexes = [built(first), built(first, several), built(other, several, vectors=built(first).dense.vectors)]
     for index in indexes:
         write_index(index, postgres, "works")
         retriever = facts(postgres, index.embedding) if retriever is None else retriever
