@@ -80,15 +80,14 @@ def replace_edges(writing: Writing, corpus: int) -> Changes:
         "RETURNING o.source, o.target",
         corpus=corpus,
     )
-    # The vector of an edge is of its text too, so its ends count as touched.
+    # The vector of an edge is of its text too, and looked at from either end.
     ((changes, moves),) = writing.run(
         "WITH differing AS (SELECT o.ctid AS place, n.*, (o.weight, o.text) IS DISTINCT FROM (n.weight, n.text) AS changed "
         f"FROM {{edges}} o JOIN new_edges n ON {condition} "
         "WHERE (o.position, o.weight, o.text) IS DISTINCT FROM (n.position, n.weight, n.text)), "
         "written AS (UPDATE {edges} o SET position = d.position, weight = d.weight, text = d.text FROM differing d "
-        "WHERE o.ctid = d.place RETURNING o.source, o.target, d.changed), "
-        "kept AS (INSERT INTO affected (node) SELECT source FROM written WHERE changed "
-        "UNION SELECT target FROM written WHERE changed ON CONFLICT DO NOTHING) "
+        "WHERE o.ctid = d.place RETURNING o.source, d.changed), "
+        "kept AS (INSERT INTO affected (node) SELECT DISTINCT source FROM written WHERE changed ON CONFLICT DO NOTHING) "
         "SELECT count(*) FILTER (WHERE changed), count(*) FILTER (WHERE NOT changed) FROM written",
         corpus=corpus,
     ).fetchall()
