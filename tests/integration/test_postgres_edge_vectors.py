@@ -276,6 +276,10 @@ def test_a_graph_that_is_written_by_texts_keeps_the_vectors_that_are_there(postg
     assert best(facts(postgres, other)) == best(Retriever(built(other, changed), FactSearch(9), backfill=False))
     assert len(write(Letters(5), changed, replace=True)) == 4
     assert PostgresCorpus(postgres, "works").edge_dimension == 5
+    for turn in (2, 3):
+        unnamed = Letters(5, turn)
+        unnamed.name = ""
+        assert len(write(unnamed, changed, replace=True)) == 4
     # Without a model, there are none.
     write_graph(built(first).graph, postgres, "works", replace=True)
     assert not PostgresCorpus(postgres, "works").edge_dimension and not contents(postgres, "works")[1][0][8]
