@@ -820,8 +820,8 @@ def test_what_a_store_of_edge_vectors_gives_is_checked(corpus):
     class Broken(MemoryEdgeVectors):
         results, rows = None, None
 
-        def nearest(self, vectors, k):
-            return super().nearest(vectors, k) if self.results is None else self.results
+        def nearest(self, vectors, k, **options):
+            return super().nearest(vectors, k, **options) if self.results is None else self.results
 
         def vectors(self, edges):
             return super().vectors(edges) if self.rows is None else {edge.position: self.rows for edge in edges[1:]}
