@@ -5,10 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from graph_retrievers import PPR, GraphIndex, Pipeline, Retriever
-from graph_retrievers.operators import BM25Search, PersonalizedPageRank
+from graph_retrievers import PPR, GraphIndex, HippoRAG, Pipeline, Retriever, Vector
+from graph_retrievers.operators import BM25Search, PersonalizedPageRank, PhraseWalk, VectorSearch
 from graph_retrievers.stores.remote import RemoteIndex
-from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
+from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, MemoryWords, index_of, question_vectors, random_corpus
+from tests.walks import check_near
 
 LIMITS = r"the walk ended at max_nodes or max_round_trips: its shares may be wrong by (\d\.\d{4}) in all, of 1"
 
@@ -129,3 +130,20 @@ def test_a_walk_does_not_enter_nodes_that_a_filter_excludes():
 def test_without_seeds_and_vectors_nothing_is_found():
     _, _, remote = made(3, [(0, 1)])
     assert list(Retriever(remote, from_loom(), backfill=False).retrieve("zebra")) == []
+
+
+def test_the_first_hipporag_walks_wherever_words_are():
+    index = index_of(random_corpus(1, 60, 150))
+    stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors.numpy()), "words": MemoryWords(index)}
+    remote, own = RemoteIndex(MemoryGraph(index.graph), **stores), question_vectors(random_corpus(1, 60, 150))
+    walk = Pipeline(VectorSearch(3, returned=False), PhraseWalk(synonyms=None))
+    for filters in ({}, {"traversal_filter": {"$type": "film"}}, {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {}}):
+        there, here = (
+            Retriever(each, walk, backfill=False).retrieve_batch(QUESTIONS, vectors=own, **filters) for each in (remote, index)
+        )
+        check_near(there, here)
+        assert all(map(len, there))
+    # Where facts have no vectors, passages are ranked by vector search.
+    hits = Retriever(remote, HippoRAG(), k=5).retrieve(QUESTIONS[0], vector=own[0])
+    assert [hit.id for hit in hits] == [hit.id for hit in Retriever(remote, Vector(), k=5).retrieve(QUESTIONS[0], vector=own[0])]
+    assert hits.notes[0].startswith("no fact is looked for, as the index has no signal 'edge_dense'")
