@@ -31,6 +31,7 @@ __all__ = [
     "replaced",
     "reached",
     "stacked",
+    "starts",
 ]
 
 LONGEST_TRAIL = 32
@@ -365,12 +366,16 @@ def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
     """
     if groups is None or not len(scores):
         return scores.max(initial=0)
-    starts = _starts(groups)
-    return np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(scores)))
+    first = starts(groups)
+    return np.repeat(np.maximum.reduceat(scores, first), np.diff(first, append=len(scores)))
 
 
-def _starts(values: np.ndarray) -> np.ndarray:
-    """Return the places at which runs of equal values begin."""
+def starts(values: np.ndarray) -> np.ndarray:
+    """Return the places at which runs of equal values, shape [K], begin.
+
+    >>> starts(np.array([4, 4, 2]))
+    array([0, 2])
+    """
     return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
 
 
@@ -432,7 +437,7 @@ def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np
     # Reading the runs of the groups twice is faster than a sort by three keys.
     for keys in (values, -ties):
         by = by[keys[by] == largest(keys[by], groups[by])]
-    return by[_starts(groups[by])]
+    return by[starts(groups[by])]
 
 
 def replaced(candidates: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:

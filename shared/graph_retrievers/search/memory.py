@@ -431,10 +431,14 @@ class MemoryBackend(Backend):
         # Places count from 1, so that 0 is not a place: only the entries of the nodes are written, and set to 0 again afterwards.
         table = self._place_table(int(nodes.max(initial=0)))
         table[nodes] = np.arange(1, len(nodes) + 1)
-        place = table.take(near) - 1
+        place = table.take(near)
         table[nodes] = 0
-        places = np.flatnonzero((place >= 0) & (place != owner))
-        return owner.take(places), place.take(places), entry.take(places)
+        mask = place > 0
+        if parallel:
+            # Only these lists have edges from a node to itself.
+            mask &= place != owner + 1
+        places = np.flatnonzero(mask)
+        return owner.take(places), place.take(places) - 1, entry.take(places)
 
     def _place_table(self, most: int) -> np.ndarray:
         """Return a table of zeros with an entry for each node up to the number `most`; several questions number copies of nodes."""

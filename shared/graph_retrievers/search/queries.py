@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -259,7 +259,9 @@ class Queries(Batch):
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them."""
-        return list(map(self.index.graph.content, rows.tolist()))
+        # Many questions of a batch read the same nodes.
+        content = self.cache.get("contents", partial(cache, self.index.graph.content))
+        return list(map(content, rows.tolist()))
 
     def node_id(self, row: int) -> str:
         """Return the id of a node."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive
-from graph_retrievers.core.candidates import Candidates, best, concatenated, places_within, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, places_within, reached, starts
 from graph_retrievers.core.compositions import Loop, Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -88,18 +88,19 @@ class STeX(Operator):
     def candidates(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
         owners = candidates.nodes // question.nodes
-        counts, place = np.bincount(owners, minlength=question.count), places_within(owners)
-        near, mask = (yield Neighbors(candidates.nodes)), np.zeros(question.size, bool)
-        mask[candidates.nodes] = True
-        near = near.masked(~mask[near.node])
-        # Neighbours come in rank order, so the first of a node is its best-ranked one.
-        nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
-        leads = near.owner[first]
+        ranked, rank = np.bincount(owners)[owners], places_within(owners)  # R, r_best - 1
+        closeness = np.where(ranked > 1, 1 - rank / np.maximum(ranked - 1, 1), 0)
+        near, new = (yield Neighbors(candidates.nodes)), np.ones(question.size, bool)
+        new[candidates.nodes] = False
+        near = near.masked(new.take(near.node))
+        # np.unique is many times slower. Owners are in rank order, so the first of a node is its best-ranked one.
+        pairs = np.sort(near.node * len(candidates) + near.owner)
+        ends = pairs // len(candidates)
+        first = starts(ends)
+        nodes, leads, linked = ends[first], pairs[first] % len(candidates), np.diff(first, append=len(ends))
         degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
-        ranked, rank = counts[nodes // question.nodes], place[leads]  # R, r_best - 1
-        structure = np.where(ranked > 1, 1 - rank / np.maximum(ranked - 1, 1), 0)
-        most = np.minimum(degree, ranked)  # C, at least `linked`
-        structure = structure + (linked - 1) / np.maximum(most - 1, 1)
+        most = np.minimum(degree, ranked[leads])  # C, at least `linked`
+        structure = closeness[leads] + (linked - 1) / np.maximum(most - 1, 1)
         scores = similarity[0] + self.beta * structure if similarity else structure
         # Among equals those of the lowest rows, as rows ascend.
         by = best(scores, self.nodes_per_round, groups=question.owners(nodes))
