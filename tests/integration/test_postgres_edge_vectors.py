@@ -337,7 +337,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
     for name in ("words", "plain"):
         with pytest.raises(MissingSignalError, match="The texts of edges need a model to have vectors; pass embedding="):
             update_index(postgres, name, edge_signals=True)
-    with pytest.raises(MissingSignalError, match="pass embedding= for nodes and edges"):
+    with pytest.raises(MissingSignalError, match=r"'words' of .* has no vectors of nodes.* write_index\(\.\.\., replace=True\)"):
         update_index(postgres, "words", edge_signals=True, embedding=model)
     with pytest.raises(InvalidArgumentError, match="of the model 'letters', and embedding= is 'others'"):
         update_index(postgres, "plain", edge_signals=True, embedding=other)

@@ -291,8 +291,13 @@ class _Documents:
     @property
     def edge_dimension(self) -> int:
         """The width of the vectors of edges, which the model of those of nodes makes."""
-        if self._model is None or not self.state.dimension:
+        if self._model is None:
             raise MissingSignalError("The texts of edges need a model to have vectors; pass embedding= for nodes and edges.")
+        if not self.state.dimension:
+            raise MissingSignalError(
+                f"{self._where} has no vectors of nodes, and edges have vectors only beside these; build an index with embedding= "
+                "and edge_signals=True, and write it with write_index(..., replace=True)."
+            )
         return self.state.dimension
 
     def vectors_of_edges(self, positions: list[int], texts: list[str]) -> np.ndarray:
