@@ -112,7 +112,10 @@ def test_same_nodes_order_scores_and_paths_as_the_reference_on_1000_random_graph
 
 def test_without_vectors_of_edges_a_note_says_that_nodes_alone_count():
     _, (hits,) = found(index_of(NODES, ENDS), [QUERY])
-    alone = "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in 'edge_dense'"
+    alone = (
+        "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in 'edge_dense'; "
+        "build it with edge_signals=True and embedding="
+    )
     assert hits.notes == (alone,)
     _, (hits,) = found(index_of(NODES, []), [QUERY])
     assert not any("ego graphs" in note for note in hits.notes) and len(hits) == 5

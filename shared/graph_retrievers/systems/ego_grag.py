@@ -23,7 +23,10 @@ __all__ = ["EgoGRAG", "EgoGraphSearch"]
 
 # Cosines that add up to less than this for each node and edge cancel out.
 _CANCELLED = 1e-6
-_NODES_ALONE = "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in {!r}"
+_NODES_ALONE = (
+    "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in {!r}; "
+    "build it with edge_signals=True and embedding="
+)
 
 
 class EgoGraphSearch(Operator):
