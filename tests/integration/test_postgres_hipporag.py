@@ -162,6 +162,8 @@ def test_paths_and_notes(postgres):
     assert hits.notes[0] == "no synonyms are looked for in a database, which has no vectors of names"
     hits = Retriever(remote, HippoRAG1(synonyms=None), k=2).retrieve("What did Ada write?")
     assert [hit.path.text for hit in hits] == ["Ada <-[mentions]- p1", "Ada -[wrote for]-> Engine <-[mentions]- p2"]
+    hits = Retriever(remote, HippoRAG(signal="edge_bm25"), k=2).retrieve("On Ada")
+    assert hits.notes[0] == "no fact is looked for, as the index has no signal 'edge_bm25'; it has 'edge_dense'"
     # Without vectors of edges, passages are ranked by vector search.
     bare = GraphIndex.from_nodes(NODES, EDGES, embedding=MODEL, metric="cosine")
     write_index(bare, postgres, "bare")

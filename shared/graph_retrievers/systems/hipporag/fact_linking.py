@@ -178,8 +178,9 @@ class FactLinking(Operator):
         """Return the weighted nodes of the kept facts; earlier results are not read."""
         if self.signal not in question.signals:
             if question.corpus.facts.has_edges:
-                advice = "build it with edge_signals=True"
-                if not question.in_memory:
+                names = [name for name in question.signals if question.corpus.signal(name).covers == "edges"]
+                advice = f"it has {', '.join(map(repr, names))}" if names else "build it with edge_signals=True"
+                if not (names or question.in_memory):
                     advice += ", and write it to PostgreSQL, as other engines have no vectors of edges"
                 question.notes.append(f"no fact is looked for, as the index has no signal {self.signal!r}; {advice}")
             return Candidates.seeds(np.empty(0, np.int64), np.empty(0), self.name)
