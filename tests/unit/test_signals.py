@@ -558,3 +558,12 @@ def test_words_that_few_rows_have_are_found_as_in_the_table_of_all_rows(monkeypa
             best = sorted((-score, n) for n, score in enumerate(row) if score > 0)[:k]
             assert [n for n in found[b].tolist() if n >= 0] == [n for _, n in best]
             assert [score for score in scores[b].tolist() if score > 0] == [-score for score, _ in best]
+
+
+def test_products_that_are_rounding_are_read_as_zeros():
+    """Of each question and row, in proportion to the length of the question; equal rows have the product of the first."""
+    signal = DenseIndex(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    products = np.array([[1e-9, 0.5, 7.0], [3e-9, -1e-9, 7.0]], np.float32)
+    batch, rows = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
+    assert signal.entries(products, np.array([1.0, 1.0]), batch, rows).tolist() == [0.0, 0.5, 0.0, 0.0]
+    assert signal.entries(products, np.array([1.0, 1e-4]), batch, rows).tolist() == pytest.approx([0.0, 0.5, -1e-9, 3e-9])
