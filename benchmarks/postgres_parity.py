@@ -35,7 +35,7 @@ from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write
 from graph_retrievers.systems import every_system
 
 K, NEAR = 10, 1e-5
-PUSHED = ("ppr", "hipporag", "hipporag-1")
+PUSHED = ("ppr", "hipporag", "hipporag-1", "linear-rag")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for dataset in chosen(parser, options.only):
                 queries = [query for query in dataset.queries if query.split == options.split and query.gold]
                 index = kept_index(dataset.graph(), edge_signals=True)
-                write_index(index, database, dataset.name)
+                write_index(index, database, dataset.name, sentences=True)
                 remote = open_index(database, dataset.name, embedding=index.embedding)
                 if options.recall:
                     differ += recalls(dataset.name, index, remote, queries)

@@ -47,7 +47,7 @@ def check_near(remote, local, tolerance=1e-4, paths_too=True):
             [note for note in hits.notes if not note.startswith(("the scope has no edges", "round trips"))]
             for hits in (ours, theirs)
         )
-        assert notes == expected
+        assert notes == expected, (notes, expected)
 
 
 # Walks, and those in memory with the same restart weights.

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graph_retrievers import Edge, Node, WalkFusion
+from graph_retrievers import Edge, LinearRAG, Node, WalkFusion
 from graph_retrievers.errors import DatabaseAuthError, EmptyGraphError
 from graph_retrievers.operators import FactSearch
 from graph_retrievers.retrievers.retriever import Retriever
@@ -20,7 +20,7 @@ NAMES = ("films", "music")
 def nodes(name):
     words = ("loom", "card", "mill", "wheel")
     return [
-        Node(f"{name}-{row}", f"A {word} of {name}.", f"{word} {name}", "", {"tenant": name, f"of {name}": row})
+        Node(f"{name}-{row}", f"A {word} of {name}, of Ada Holm.", f"{word} {name}", "", {"tenant": name, f"of {name}": row})
         for row, word in enumerate(words)
     ]
 
@@ -41,6 +41,7 @@ def secured(postgres_server, postgres):
         add_edges=edges,
         embedding=HashEmbedding(16),
         edge_signals=True,
+        sentences=True,
     )
     (sql,) = re.findall(r"```sql\n(CREATE ROLE.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     sql = sql.replace("graph_retrievers.", f"{postgres.schema}.").replace("SCHEMA graph_retrievers", f"SCHEMA {postgres.schema}")
@@ -58,9 +59,9 @@ def secured(postgres_server, postgres):
 def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
     for name, other in (NAMES, NAMES[::-1]):
         database = secured[name]
-        tables = ("nodes", "vectors", "edges", "edge_vectors", "words")
+        tables = ("nodes", "vectors", "edges", "edge_vectors", "names", "mentions", "sentences", "words")
         counts = [len(rows) for rows in database.read(*((f"SELECT 1 FROM {{{table}}}", {}) for table in tables))]
-        assert counts == [4, 4, 4, 4, 8]
+        assert counts == [4, 4, 4, 4, 5, 8, 4, 16]
         remote = open_index(database, "works", embedding=HashEmbedding(16))
         # The number of nodes of all is not a secret.
         assert len(remote) == 8
@@ -98,6 +99,19 @@ def test_the_facts_found_are_of_the_tenant_alone(postgres, secured):
         assert [hit.id for hit in found] == [hit.id for hit in expected] and [hit.kind for hit in found].count("fact") == 2
         found = retrievers[0].retrieve("known to both", scope={"tenant": {"$exists": True}})
         assert [hit.id for hit in found] == [hit.id for hit in expected]
+
+
+def test_the_passages_found_by_names_are_of_the_tenant_alone(postgres, secured):
+    for name, other in (NAMES, NAMES[::-1]):
+        options = {"embedding": HashEmbedding(16), "sentences": True}
+        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), **options)
+        found, expected = (
+            Retriever(open_index(database, index, embedding=HashEmbedding(16)), LinearRAG(threshold=0), k=9, backfill=False)
+            for database, index in ((secured[name], "works"), (postgres, f"only {name}"))
+        )
+        for question in ("Who is Ada Holm?", f"What is loom {other}?", "mill"):
+            told = [[(hit.id, round(hit.score, 6)) for hit in each.retrieve(question)] for each in (found, expected)]
+            assert told[0] == told[1] and len(told[0]) == 4
 
 
 def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured, capsys):

@@ -62,6 +62,7 @@ from graph_retrievers.operators import (
     FactSearch,
     GatedPropagation,
     HybridSearch,
+    TriGraphSearch,
     VectorSearch,
 )
 from graph_retrievers.signals.dense import DenseIndex
@@ -309,7 +310,10 @@ def test_batches_are_those_of_the_retriever(corpus):
             LeSeGR(hops=None),
             r"LeSeGR cannot run .*: LexicalSemanticSearch reads all nodes and edges, .*; with hops=1 it runs there",
         ),
-        (LinearRAG(), "LinearRAG cannot run .*: TriGraphSearch reads the sentences and the names of all texts"),
+        (
+            LinearRAG(),
+            r"LinearRAG cannot run .*: it reads the sentences and .* which PostgreSQL has after write_index\(sentences=True\)",
+        ),
         (lambda index: object(), "Expected a system or an Operator"),
     ],
 )
@@ -328,6 +332,7 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
             Pipeline(VectorSearch(3), GatedPropagation(gate=lambda queries, batch, nodes: nodes > 0)),
             r"reads what Pairs is answered with, which only an index in memory has \(asked: Pairs\). Use an index in memory",
         ),
+        (TriGraphSearch(), "it reads the sentences and the names of all texts, and this index has none"),
     ],
 )
 def test_a_request_that_needs_the_whole_graph_is_refused_by_name(corpus, system, words):

@@ -89,6 +89,11 @@ class Corpus(ABC):
         return "dense" in self.signals
 
     @property
+    def has_sentences(self) -> bool:
+        """Whether sentences and the names in them can be read: those of texts in memory are found when they are needed."""
+        return True
+
+    @property
     def has_bm25(self) -> bool:
         """Whether the index has BM25 over the nodes."""
         return "bm25" in self.signals

@@ -73,7 +73,9 @@ _REQUEST_TEXTS = {
     "Entangled": "the network's scores",
     "NetworkScores": "the network's scores",
     "EntityMatches": "the entities most like those of the question",
-    "SentenceSimilarity": "how alike question and sentences are",
+    "MentioningSentences": "sentences that mention entities, and how alike they and the question are",
+    "ContainingPassages": "passages that contain entities",
+    "EntityNames": "names of entities",
     "Completion": "an answer of the language model",
 }
 _SIGNALS = {"dense": "vectors", "bm25": "words", "edge_dense": "the vectors of edges", "edge_bm25": "the words of edges"}

@@ -10,6 +10,7 @@ from graph_retrievers.stores.postgres.edge_vectors import PostgresEdgeVectors
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
 from graph_retrievers.stores.postgres.reading import read_index
+from graph_retrievers.stores.postgres.sentences import PostgresSentences
 from graph_retrievers.stores.postgres.update import update_index
 from graph_retrievers.stores.postgres.vector_table import VectorTable
 from graph_retrievers.stores.postgres.vectors import PostgresVectors, create_vector_index
@@ -21,6 +22,7 @@ __all__ = [
     "PostgresDatabase",
     "PostgresEdgeVectors",
     "PostgresGraph",
+    "PostgresSentences",
     "PostgresVectors",
     "PostgresWords",
     "VectorTable",

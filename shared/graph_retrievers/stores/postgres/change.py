@@ -23,6 +23,7 @@ from graph_retrievers.stores.postgres.edges import (
 )
 from graph_retrievers.stores.postgres.nodes import NodeBlock, copy_nodes, delete_rows, mark_blank
 from graph_retrievers.stores.postgres.schema import vector_index
+from graph_retrievers.stores.postgres.sentences import SentenceReader, write_sentences
 from graph_retrievers.stores.postgres.traits import corpus_traits
 from graph_retrievers.stores.postgres.values import decoded, encoded
 
@@ -63,6 +64,8 @@ class Change:
         Number of nodes, and width of their vectors and of those of edges, before the change.
     embedding : str
         Name of the model of the vectors, if it is known.
+    sentences : str
+        What found the names in the sentences that are there; "" if there are none.
     settings, traits : mapping or None
         Of BM25, and see :func:`~graph_retrievers.systems.traits.traits_of`; None if the index is new.
     """
@@ -77,6 +80,7 @@ class Change:
         ).fetchall()
         self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = row
         self.edge_dimension: int = (self.settings or {}).get("edge_dimension", 0)
+        self.sentences: str = (self.settings or {}).get("sentences", "")
         self._first, self._replaced, self._deleted = self._next, set[int](), 0
         # The position of the next new node.
         self._end = self.size
@@ -87,6 +91,7 @@ class Change:
             "affected (node integer PRIMARY KEY, written boolean NOT NULL DEFAULT false)",
             "moved (node integer)",
             'changed_terms (term text COLLATE "C", nodes bigint)',
+            "changed_names (name integer)",
         ):
             writing.run(f"CREATE TEMPORARY TABLE {table} ON COMMIT DROP")
 
@@ -213,11 +218,18 @@ class Change:
         self._edges = Changes(writes, moves, self._edges.deleted + deletions)
 
     def finish(
-        self, settings: Any, dimension: int, embedding: str, include_titles: bool, vectors_of_edges: VectorsOfEdges | None = None
+        self,
+        settings: Any,
+        dimension: int,
+        embedding: str,
+        include_titles: bool,
+        vectors_of_edges: VectorsOfEdges | None = None,
+        sentence_reader: SentenceReader | None = None,
     ) -> Written:
         """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did.
 
-        Edges have vectors if their width is in the settings, and `vectors_of_edges` returns new ones.
+        Edges have vectors if their width is in the settings, and `vectors_of_edges` returns new ones. There are sentences if the
+        settings say what finds the names in them, and `sentence_reader` reads new texts.
         """
         writing, corpus = self.writing, self.corpus
         writes = len(self._replaced) + self._next - self._first
@@ -228,6 +240,7 @@ class Change:
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
         vectors = self._write_edge_vectors(settings, vectors_of_edges)
+        self._write_sentences(settings, sentence_reader)
         mark_blank(writing, corpus)
         ((moves,),) = writing.run(
             "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
@@ -265,6 +278,21 @@ class Change:
             return 0
         assert vectors_of is not None
         return write_edge_vectors(self.writing, self.corpus, vectors_of, everywhere=not self.edge_dimension)
+
+    def delete_sentences(self) -> None:
+        """Delete all sentences, and the names in them; if there are to be some, :meth:`finish` writes new ones."""
+        for table in ("sentences", "mentions", "names"):
+            self.writing.run(f"DELETE FROM {{{table}}} WHERE corpus = %(corpus)s", corpus=self.corpus)
+        self.sentences = ""
+
+    def _write_sentences(self, settings: Any, reader: SentenceReader | None) -> None:
+        """Bring up to date the sentences and the names in them."""
+        way = settings.get("sentences", "")
+        if self.sentences and way != self.sentences:
+            self.delete_sentences()
+        if way:
+            assert reader is not None
+            write_sentences(self.writing, self.corpus, reader, everywhere=way != self.sentences)
 
     def _count_terms(self) -> None:
         parameters = {"corpus": self.corpus}

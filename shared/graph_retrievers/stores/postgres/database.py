@@ -38,7 +38,7 @@ Statement = tuple[str, Mapping[str, Any]]
 _SCHEMES = ("postgresql://", "postgres://")
 # The beginning of an address for SQLAlchemy, such as those that vector stores take.
 _DRIVER = re.compile(r"postgres(?:ql)?(\+\w+)://")
-_TABLES = ("corpora", "nodes", "edges", "edge_vectors", "words", "terms", "vectors")
+_TABLES = ("corpora", "nodes", "edges", "edge_vectors", "words", "terms", "vectors", "names", "mentions", "sentences")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _PORTS = re.compile(r"[0-9,]*")
 _UNREADABLE = (

@@ -12,6 +12,7 @@ from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.edge_vectors import PostgresEdgeVectors
 from graph_retrievers.stores.postgres.graph import PostgresGraph
+from graph_retrievers.stores.postgres.sentences import PostgresSentences
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
 from graph_retrievers.stores.postgres.words import PostgresWords
 from graph_retrievers.stores.remote.index import RemoteIndex
@@ -79,6 +80,8 @@ def _opened(database: PostgresDatabase, name: str, exact: bool, options: dict[st
             stores["vectors"] = PostgresVectors(corpus, exact=exact)
         if corpus.edge_dimension:
             stores["edge_vectors"] = PostgresEdgeVectors(corpus)
+        if corpus.sentences:
+            stores["sentences"] = PostgresSentences(corpus)
         index = RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
     corpus.database = database
     return corpus, index

@@ -158,14 +158,22 @@ def _escaped(text: str) -> str:
 
 
 def delete_rows(writing: Writing, corpus: int, nodes: Sequence[int]) -> None:
-    """Delete nodes with their words and vectors, but not their edges; the words are taken from ``changed_terms`` too."""
+    """Delete nodes with their words, vectors, sentences and names, but not their edges.
+
+    The words are taken from ``changed_terms`` too; ``changed_names`` gets the names, which other nodes may have.
+    """
     parameters: dict[str, Any] = {"corpus": corpus, "nodes": list(nodes)}
     writing.run(
         "WITH old AS (DELETE FROM {words} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s) RETURNING term) "
         "INSERT INTO changed_terms (term, nodes) SELECT term, -count(*) FROM old GROUP BY term",
         **parameters,
     )
-    for table in ("vectors", "nodes"):
+    writing.run(
+        "WITH old AS (DELETE FROM {mentions} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s) RETURNING name) "
+        "INSERT INTO changed_names (name) SELECT DISTINCT name FROM old",
+        **parameters,
+    )
+    for table in ("sentences", "vectors", "nodes"):
         writing.run(f"DELETE FROM {{{table}}} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s)", **parameters)
 
 

@@ -48,7 +48,7 @@ def read_index(
     device: str | torch.device | None = None,
     show_progress: bool = False,
 ) -> GraphIndex:
-    """Return an index in PostgreSQL as one in memory, for what reads a whole index, such as LinearRAG, ``evaluate`` and ``serve``.
+    """Return an index in PostgreSQL as one in memory, for what reads a whole index, such as ``evaluate`` and ``serve``.
 
     Nodes, edges and vectors are read in one state of the database, and nothing is embedded. A user whom a policy of the database
     shows only some of the nodes gets these, and the edges between them. Later changes do not follow; there were some if
@@ -86,9 +86,9 @@ def read_index(
 
     Examples
     --------
-    >>> from graph_retrievers import LinearRAG, Retriever
+    >>> from graph_retrievers import Retriever
     >>> index = read_index("postgresql://localhost/works", "machines", embedding=model)  # doctest: +SKIP
-    >>> [hit.id for hit in Retriever(index, LinearRAG()).retrieve("Which loom?")]  # doctest: +SKIP
+    >>> [hit.id for hit in Retriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['loom', 'jacquard']
     """
     server = PostgresDatabase(database) if isinstance(database, str) else database

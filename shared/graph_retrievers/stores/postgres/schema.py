@@ -5,7 +5,7 @@ from __future__ import annotations
 from graph_retrievers.errors import DatabaseError, MissingDatabaseFeatureError
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 
-LAYOUT = "graph-retrievers 4"
+LAYOUT = "graph-retrievers 5"
 """Comment of the schema: the version of its tables."""
 
 # The code with which PostgreSQL refuses a user without the right.
@@ -105,7 +105,34 @@ CREATE TABLE {vectors} (
     vector vector NOT NULL,
     PRIMARY KEY (corpus, node)
 );
-ALTER TABLE {vectors} ALTER COLUMN vector SET STORAGE MAIN"""
+ALTER TABLE {vectors} ALTER COLUMN vector SET STORAGE MAIN;
+CREATE TABLE {names} (
+    corpus integer NOT NULL,
+    name integer NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    spelling text COLLATE "C" NOT NULL,
+    vector vector NOT NULL,
+    PRIMARY KEY (corpus, name)
+);
+ALTER TABLE {names} ALTER COLUMN vector SET STORAGE MAIN;
+CREATE INDEX names_key ON {names} (corpus, left(key, 500));
+CREATE TABLE {mentions} (
+    corpus integer NOT NULL,
+    node integer NOT NULL,
+    name integer NOT NULL,
+    count integer NOT NULL,
+    PRIMARY KEY (corpus, node, name)
+);
+CREATE INDEX mentions_name ON {mentions} (corpus, name) INCLUDE (node, count);
+CREATE TABLE {sentences} (
+    corpus integer NOT NULL,
+    node integer NOT NULL,
+    sentence integer NOT NULL,
+    names integer[] NOT NULL,
+    vector vector NOT NULL,
+    PRIMARY KEY (corpus, node, sentence)
+);
+ALTER TABLE {sentences} ALTER COLUMN vector SET STORAGE MAIN"""
 
 
 def vector_index(corpus: int) -> str:

@@ -36,6 +36,7 @@ from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
+from graph_retrievers.stores.postgres.sentences import SentenceReader, check_finder, embed_texts
 from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable, sendable_texts
 
 __all__ = ["update_index"]
@@ -53,6 +54,7 @@ def update_index(
     embedding: Any = None,
     bm25: bool | str | BM25 = True,
     edge_signals: bool = False,
+    sentences: Any = False,
     strict: bool = False,
     show_progress: bool = False,
 ) -> Written:
@@ -87,6 +89,9 @@ def update_index(
         the first 5,000 documents.
     edge_signals : bool, default False
         Whether edges have vectors too, which `embedding` makes of their texts; an index whose edges have some keeps them.
+    sentences : bool or object, default False
+        Whether there are sentences, and the names in them, as for :func:`write_index`, with vectors that `embedding` makes. An
+        index that has some keeps them; if names were found by an extractor of yours, pass it for new texts.
     strict : bool, default False
         Whether a title or type of a document that cannot be used is an error.
     show_progress : bool, default False
@@ -159,8 +164,14 @@ def update_index(
         settings = state.settings
         if edge_signals and not change.edge_dimension:
             settings = {**settings, "edge_dimension": documents.edge_dimension}
+        reader = SentenceReader.of(sentences is False or sentences, documents.embed)
+        if sentences is not False:
+            documents.check_model("Sentences and names")
+            settings = {**settings, "sentences": reader.way}
+        elif change.sentences and documents.any_read:
+            check_finder(change.sentences, reader, where)
         changes = change.finish(
-            settings, state.dimension, decoded(state.embedding), state.include_titles, documents.vectors_of_edges
+            settings, state.dimension, decoded(state.embedding), state.include_titles, documents.vectors_of_edges, reader
         )
     documents.warn_of_bare()
     return changes
@@ -291,30 +302,45 @@ class _Documents:
     @property
     def edge_dimension(self) -> int:
         """The width of the vectors of edges, which the model of those of nodes makes."""
+        self.check_model("The texts of edges")
+        return self.state.dimension
+
+    @property
+    def any_read(self) -> bool:
+        """Whether there were any documents."""
+        return self._count > 0
+
+    def check_model(self, what: str) -> None:
+        """Raise MissingSignalError unless there are a model and vectors of nodes, beside which others are made."""
         if self._model is None:
-            raise MissingSignalError("The texts of edges need a model to have vectors; pass embedding= for nodes and edges.")
+            raise MissingSignalError(f"{what} need a model to have vectors; pass embedding= too.")
         if not self.state.dimension:
             raise MissingSignalError(
-                f"{self._where} has no vectors of nodes, and edges have vectors only beside these; build an index with embedding= "
-                "and edge_signals=True, and write it with write_index(..., replace=True)."
+                f"{self._where} has no vectors of nodes, and {what[0].lower()}{what[1:]} have vectors only beside these; build an "
+                "index with embedding=, and write it with write_index(..., replace=True)."
             )
-        return self.state.dimension
 
     def vectors_of_edges(self, positions: list[int], texts: list[str]) -> np.ndarray:
         """Return the vectors of edges by their texts: float32, shape [n, d], of unit length."""
+        return self._embedded("edges", texts, (self.state.settings or {}).get("edge_dimension", self.state.dimension))
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        """Return the vectors of names or sentences: float32, shape [n, d], of unit length."""
+        return self._embedded("names and sentences", texts, self.state.dimension)
+
+    def _embedded(self, what: str, texts: list[str], width: int) -> np.ndarray:
         if self._model is None:
             raise MissingSignalError(
-                f"{len(texts)} edges have no vectors of their texts, such as {shown(texts[0])}; pass embedding=."
+                f"{len(texts)} {what} have no vectors of their texts, such as {shown(texts[0])}; pass embedding=."
             )
         self._checked_model()
-        vectors = check_vectors(embed_corpus(self._model, texts), len(texts))
-        width = (self.state.settings or {}).get("edge_dimension", self.state.dimension)
+        vectors = embed_texts(self._model, texts)
         if vectors.shape[1] != width:
             raise DimensionMismatchError(
-                f"{self._where} has vectors of edges of width {width}, and embedding= makes some of width {vectors.shape[1]}; pass "
-                "the model of the index."
+                f"{self._where} has vectors of {what} of width {width}, and embedding= makes some of width {vectors.shape[1]}; "
+                "pass the model of the index."
             )
-        return unit_vectors(vectors).cpu().numpy().astype(np.float32)
+        return vectors
 
     def _unchanged(self, graph: CorpusGraph, places: Sequence[int], ask: _Ask) -> dict[int, Tensor]:
         """Return the vectors of the nodes that are there with the same texts; zeros for one that has none."""

@@ -25,6 +25,7 @@ from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing,
 from graph_retrievers.stores.postgres.edge_vectors import VectorsOfEdges, delete_other_vectors
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
+from graph_retrievers.stores.postgres.sentences import SentenceReader, check_finder, embed_texts
 from graph_retrievers.stores.postgres.values import decoded, encoded
 from graph_retrievers.stores.postgres.vector_table import TableColumns, VectorTable, vector_table
 
@@ -37,6 +38,7 @@ def write_index(
     name: str,
     *,
     vectors: Any = None,
+    sentences: Any = False,
     replace: bool = False,
     show_progress: bool = False,
 ) -> Written:
@@ -59,6 +61,10 @@ def write_index(
         has this table. They stay there and are searched there, and no vector is written: see
         :class:`~graph_retrievers.stores.postgres.VectorTable`. The table is only read. After its rows have changed, build the index
         of it again, and write that.
+    sentences : bool or object, default False
+        Whether the sentences of texts, and the names in them, are written too, with their vectors, which the model of the index
+        makes: :class:`~graph_retrievers.systems.linear_rag.LinearRAG` reads them. Names are found by their capitals, or by what is
+        given here, as for its `extractor`.
     replace : bool, default False
         Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with
         vectors of another model or width. An HNSW index of another width is dropped.
@@ -75,7 +81,7 @@ def write_index(
         bytes; if vectors are compared by dot products and have different lengths; if this database has no table of `vectors`, or it
         has no row with a vector for a node.
     MissingSignalError
-        If the index has no BM25, or with `vectors` no vectors.
+        If the index has no BM25, or with `vectors` no vectors, or with `sentences` no vectors or no model.
     MissingDatabaseFeatureError
         If the database has no extension ``vector``, and the user cannot create it.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
@@ -107,6 +113,8 @@ def write_index(
     settings = bm25.settings if table is None else {**bm25.settings, "vectors": table.to_dict()}
     settings = settings if edge_vectors is None else {**settings, "edge_dimension": edge_vectors.dimension}
     dimension = 0 if dense is None else dense.dimension
+    reader = None if sentences is False else _sentence_reader(index, sentences)
+    settings = settings if reader is None else {**settings, "sentences": reader.way}
     parts = (
         graph,
         blocks,
@@ -114,8 +122,19 @@ def write_index(
         dimension,
         index.embedding_name,
         None if edge_vectors is None else partial(_taken, edge_vectors),
+        reader,
     )
     return _write(*parts, database, name, table, replace, show_progress)
+
+
+def _sentence_reader(index: GraphIndex, sentences: Any) -> SentenceReader:
+    """Return what reads sentences, with the model of an index."""
+    model = index.embedding
+    if model is None or not index.has_dense:
+        raise MissingSignalError(
+            "Sentences and names are embedded by the model of the nodes; build the index with embedding=, or leave out sentences=."
+        )
+    return SentenceReader.of(sentences, partial(embed_texts, model))
 
 
 def _taken(dense: DenseIndex, rows: list[int], texts: object = None) -> np.ndarray:
@@ -145,11 +164,19 @@ def write_graph(
     dimension = 0 if first.vectors is None else first.vectors.shape[1]
     all_blocks = chain([first], blocks)
 
-    def vectors_of_edges(positions: list[int], texts: list[str]) -> np.ndarray:
+    def vectors_of(texts: list[str]) -> np.ndarray:
         assert vectors is not None
         return vectors(texts).cpu().numpy()  # type: ignore[no-any-return]
 
-    parts = (graph, all_blocks, first.words.settings, dimension, embedding_name, None if vectors is None else vectors_of_edges)
+    parts = (
+        graph,
+        all_blocks,
+        first.words.settings,
+        dimension,
+        embedding_name,
+        None if vectors is None else lambda positions, texts: vectors_of(texts),
+        None if vectors is None else SentenceReader.of(True, vectors_of),
+    )
     return _write(*parts, database, name, None, replace, show_progress)
 
 
@@ -160,6 +187,7 @@ def _write(
     dimension: int,
     embedding_name: str,
     vectors_of_edges: VectorsOfEdges | None,
+    sentence_reader: SentenceReader | None,
     database: PostgresDatabase,
     name: str,
     table: VectorTable | None,
@@ -168,7 +196,8 @@ def _write(
 ) -> Written:
     """Write the edges of a graph, and its nodes as blocks, in place of what the database has under a name.
 
-    Edges have vectors if the settings have their width, or if those that are there have some.
+    Edges have vectors if the settings have their width, or if those that are there have some; likewise there are sentences if the
+    settings say what finds the names in them, or if some are there and there is what reads them.
     """
     check_ids(graph)
     encoded_name, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
@@ -202,9 +231,14 @@ def _write(
                 if is_other_model:
                     change.delete_edge_vectors()
                 settings = {**settings, "edge_dimension": dimension}
+        if change.sentences and is_other_model:
+            change.delete_sentences()
+        elif change.sentences and sentence_reader is not None and "sentences" not in settings:
+            check_finder(change.sentences, sentence_reader, where)
+            settings = {**settings, "sentences": change.sentences}
         if table is not None:
             _check_table(writing, change.corpus, len(graph), table, database.where)
-        return change.finish(settings, dimension, embedding_name, graph.include_titles, vectors_of_edges)
+        return change.finish(settings, dimension, embedding_name, graph.include_titles, vectors_of_edges, sentence_reader)
 
 
 def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, where: str) -> None:

@@ -29,6 +29,7 @@ from graph_retrievers.stores.remote.ports import (
     GraphStore,
     ScopedVectorStore,
     ScopedWordStore,
+    SentenceStore,
     VectorStore,
     WordStore,
 )
@@ -59,6 +60,9 @@ class RemoteIndex(Corpus):
         retrievers choose their form, so that they run as in memory.
     edge_vectors : EdgeVectorStore, optional
         The signal ``"edge_dense"``, compared by cosine, such as :class:`~graph_retrievers.stores.postgres.PostgresEdgeVectors`.
+    sentences : SentenceStore, optional
+        The sentences of passages and the names in them, which LinearRAG reads, such as
+        :class:`~graph_retrievers.stores.postgres.PostgresSentences`.
     signals : mapping of str to Signal, optional
         Signals over all nodes in the memory of this process, in the order in which the graph was written.
     embedding, relevance : object, optional
@@ -97,6 +101,7 @@ class RemoteIndex(Corpus):
         vectors: VectorStore | None = None,
         words: WordStore | None = None,
         edge_vectors: EdgeVectorStore | None = None,
+        sentences: SentenceStore | None = None,
         signals: Mapping[str, Signal] | None = None,
         embedding: Any = None,
         relevance: Any = None,
@@ -108,7 +113,7 @@ class RemoteIndex(Corpus):
         pinned: Callable[[], AbstractContextManager[RemoteIndex]] | None = None,
     ) -> None:
         self.store, self.vectors, self.words, self.edge_vectors = graph, vectors, words, edge_vectors
-        self.own_signals = dict(signals or {})
+        self.sentences, self.own_signals = sentences, dict(signals or {})
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.relevance = BiEncoder(self.embedding) if relevance is None else as_relevance_model(relevance)
         trips, most = positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes)
@@ -128,6 +133,8 @@ class RemoteIndex(Corpus):
             raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
         if not isinstance(edge_vectors, (EdgeVectorStore, type(None))):
             raise InvalidArgumentError(f"edge_vectors is {shown(edge_vectors)}; expected an EdgeVectorStore.")
+        if not isinstance(sentences, (SentenceStore, type(None))):
+            raise InvalidArgumentError(f"sentences is {shown(sentences)}; expected a SentenceStore.")
         for name, signal in self.own_signals.items():
             if not isinstance(signal, Signal) or isinstance(signal, VectorSignal) or signal.covers != "nodes":
                 raise InvalidArgumentError(
@@ -172,6 +179,11 @@ class RemoteIndex(Corpus):
         return signals if self.words is None else signals | {"bm25": StoredWords()}
 
     @property
+    def has_sentences(self) -> bool:
+        """Whether a store has the sentences of passages and the names in them."""
+        return self.sentences is not None
+
+    @property
     def facts(self) -> StoredFacts:
         """The stored facts of the graph."""
         return self._facts
@@ -197,7 +209,7 @@ class RemoteIndex(Corpus):
 
     def pages(self) -> FetchedGraph:
         """Return where a call keeps what it fetches."""
-        stores = (self.store, self.vectors, self.words, self.edge_vectors)
+        stores = (self.store, self.vectors, self.words, self.edge_vectors, self.sentences)
         return FetchedGraph(*stores, self.limits, self.size, self.dimension, self.members)
 
     @property
@@ -255,6 +267,7 @@ class RemoteIndex(Corpus):
         index.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
         index.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
         index.edge_vectors = None if self.edge_vectors is None else self.edge_vectors.within(graph.ids)
+        index.sentences = None if self.sentences is None else self.sentences.within(graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Retrievers choose their form by the whole graph; the relations between the types of the scope are read anew.
         index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.traits.items() if name not in _OF_EDGES})

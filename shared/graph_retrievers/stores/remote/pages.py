@@ -38,6 +38,7 @@ from graph_retrievers.stores.remote.ports import (
     EdgeVectorStore,
     FetchedRows,
     GraphStore,
+    SentenceStore,
     StoredEdge,
     StoredNode,
     VectorStore,
@@ -49,6 +50,7 @@ __all__ = ["name_key", "within"]
 T = TypeVar("T")
 # The engines, as messages name them.
 GRAPH, VECTORS, WORDS, EDGES = "graph database", "vector store", "word store", "store of edge vectors"
+SENTENCES = "store of sentences"
 # A store that rounds may give cosines slightly above 1.
 _LARGEST_COSINE = 1.01
 # A walk leaves a part of the limits for the fetches after it: this number of round trips, for a search that fills up the hits, for
@@ -85,7 +87,7 @@ class FetchedGraph:
 
     Parameters
     ----------
-    graph, store, words, edge_store : GraphStore, VectorStore or None, WordStore or None, EdgeVectorStore or None
+    graph, store, words, edge_store, sentence_store : GraphStore, and VectorStore, WordStore, EdgeVectorStore, SentenceStore or None
     limits : Limits
     size : int
         Number of nodes in the graph.
@@ -101,12 +103,14 @@ class FetchedGraph:
         store: VectorStore | None,
         words: WordStore | None,
         edge_store: EdgeVectorStore | None,
+        sentence_store: SentenceStore | None,
         limits: Limits,
         size: int,
         dimension: int = 0,
         members: frozenset[str] | None = None,
     ) -> None:
         self.graph, self.store, self.words, self.edge_store = graph, store, words, edge_store
+        self.sentence_store = sentence_store
         # If it is None, cosines are those of vectors that are fetched.
         self.comparing = store if isinstance(store, ComparingVectorStore) else None
         self.limits, self.size, self.dimension, self.members = limits, size, dimension, members
@@ -132,6 +136,8 @@ class FetchedGraph:
         self.vectors_of_edges: dict[int, np.ndarray] = {}
         # Ids that a search found, and that are not in the graph.
         self.absent: set[str] = set()
+        # What was fetched of the sentences of passages of some types.
+        self.tri_graphs: dict[tuple[str, ...], Any] = {}
         # How many results a search gave, and of how many, where it gave fewer than there must be.
         self.short: tuple[int, int] | None = None
         self.trips = Counter[str]()
@@ -204,14 +210,18 @@ class FetchedGraph:
         self._count(GRAPH)
         return call_engine("graph store", self.graph.read, **arguments, limit=self.limits.nodes)
 
+    def goes_on(self, engine: str) -> bool:
+        """Return whether a walk may make a further round trip to an engine."""
+        return self.trips[engine] + _LAST_TRIPS < self.limits.round_trips
+
     def expand_further(self, lists: Sequence[Sequence[int]]) -> None:
         """Request the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
 
         A part of the limits is left for what has to be fetched after them.
         """
-        if self.trips[GRAPH] + _LAST_TRIPS >= self.limits.round_trips:
+        if not self.goes_on(GRAPH):
             return
-        room = self._most_further - max(len(self.nodes), len(self.edges))
+        room = self.most_further - max(len(self.nodes), len(self.edges))
         for row in dict.fromkeys(row for turn in zip_longest(*lists) for row in turn if row is not None):
             degree = self.nodes[row].degree
             if row not in self.edges.near and degree <= room:
@@ -219,14 +229,15 @@ class FetchedGraph:
                 self.further.add(row)
 
     @property
-    def _most_further(self) -> int:
+    def most_further(self) -> int:
+        """How many nodes, and edges, may be fetched further, so that a part of the limits is left for what comes after."""
         return self.limits.nodes - self.limits.nodes // _LAST_PART
 
     def _exceeds(self, page: FetchedRows) -> bool:
         """Return whether a page, with what was fetched before, has more than may be fetched further."""
         nodes, edges = {node.position for node in page.nodes}, set(EdgeColumns.of(page.edges).position)
         edge_count = len(edges.union(self.edges.table.positions.tolist()))
-        return max(len(nodes | self.nodes.keys()), edge_count) > self._most_further
+        return max(len(nodes | self.nodes.keys()), edge_count) > self.most_further
 
     def know(self, rows: Iterable[int]) -> None:
         """Fetch the nodes that no answer contained, before anything else about them is needed: at most one round trip."""
@@ -251,7 +262,7 @@ class FetchedGraph:
                 )
             if known is None or known.text is None:
                 self.nodes[node.position], self.rows[node.id] = node, node.position
-        self._check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
+        self.check_size(max(len(self.nodes), len(page.edges), len(page.titled)))
         edges = EdgeColumns.of(page.edges)
         check_edges(edges)
         names = chain(edges.source, edges.target, (match.id for match in page.titled))
@@ -278,7 +289,8 @@ class FetchedGraph:
                 "were made of its nodes."
             )
 
-    def _check_size(self, count: int) -> None:
+    def check_size(self, count: int) -> None:
+        """Raise DatabaseError for more nodes, or edges, than the limits allow."""
         if count > self.limits.nodes:
             raise DatabaseError(
                 f"The call needs more than max_nodes={self.limits.nodes} nodes or edges; raise it, or ask for less: fewer queries "
@@ -295,7 +307,7 @@ class FetchedGraph:
                     f"Node {shown(node.id)} has {len(near.neighbors)} neighbours, and its property says {node.degree}: the graph "
                     "was changed since write_graph wrote it; write it again."
                 )
-        self._check_size(len(self.edges))
+        self.check_size(len(self.edges))
 
     def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[Any, float]]]]) -> set[Any]:
         """Make the searches of an engine that are wanted; return the ids, or positions of edges, that they found."""
@@ -303,12 +315,12 @@ class FetchedGraph:
         if not searches:
             return ids
         reach = max(reach for _, reach in searches.values())
-        results = self._ask(engine, search, [query for query, _ in searches.values()], reach)
+        results = self.ask(engine, search, [query for query, _ in searches.values()], reach)
         if len(results) != len(searches):
             raise DatabaseError(f"The {engine} gave {len(results)} results for {len(searches)} searches; expected one each.")
         for key, result in zip(searches, results, strict=True):
             # If a store repeated ids without end, deeper and deeper searches would be made.
-            self._check_size(len(result))
+            self.check_size(len(result))
             scores = dict[Any, float]()
             for name, score in result:
                 scores.setdefault(name, score)
@@ -372,7 +384,7 @@ class FetchedGraph:
         if not requests:
             return False
         assert self.words is not None
-        answer = self._ask(WORDS, self.words.term_scores, requests)
+        answer = self.ask(WORDS, self.words.term_scores, requests)
         results = [list(terms) for terms in as_list("The scores of the word store", answer, "lists of scores by id")]
         if len(results) != len(requests):
             raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(requests)}.")
@@ -401,7 +413,7 @@ class FetchedGraph:
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
         names = [self.nodes[row].id for row in rows]
-        answer = self._ask(VECTORS, self.store.vectors, names)
+        answer = self.ask(VECTORS, self.store.vectors, names)
         if not isinstance(answer, Mapping):
             raise DatabaseError(f"The vector store gave {shown(answer)} as vectors; expected a mapping of ids to vectors.")
         try:
@@ -432,7 +444,7 @@ class FetchedGraph:
         table, places = self.edges.table, self.edges.places(np.array(positions))
         sources, targets = ([self.nodes[row].id for row in column] for column in table.ends[places].T.tolist())
         edges = list(map(StoredEdge, positions, sources, targets))
-        vectors = self._ask(EDGES, self.edge_store.vectors, edges)
+        vectors = self.ask(EDGES, self.edge_store.vectors, edges)
         if (edge := next((edge for edge in edges if edge.position not in vectors), None)) is not None:
             raise InvalidVectorError(
                 f"The {EDGES} has no vector of the edge from {shown(edge.source)} to {shown(edge.target)}; write the index again."
@@ -482,7 +494,7 @@ class FetchedGraph:
         requests = [(place, sorted(ids - by_place[place].keys())) for place, ids in id_sets.items()]
         requests = [(place, ids) for place, ids in requests if ids]
         if requests:
-            response = self._ask(VECTORS, self.comparing.cosines, [(queries[place], ids) for place, ids in requests])
+            response = self.ask(VECTORS, self.comparing.cosines, [(queries[place], ids) for place, ids in requests])
             results = as_list("The cosines of the vector store", response, "mappings of ids to cosines")
             if len(results) != len(requests):
                 raise DatabaseError(
@@ -512,11 +524,11 @@ class FetchedGraph:
         graph._set_rows(graph._rows_of(graph_edges, edges.relation_numbers), relations)
         return graph, edges.table.positions[places]
 
-    def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
+    def ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
         """Return what a call to a store returns, which is a round trip."""
         self._count(engine)
-        store = {VECTORS: self.store, WORDS: self.words, EDGES: self.edge_store}[engine]
-        if getattr(store, "keeps_time_limits", False) is True:
+        stores = {VECTORS: self.store, WORDS: self.words, EDGES: self.edge_store, SENTENCES: self.sentence_store}
+        if getattr(stores[engine], "keeps_time_limits", False) is True:
             return call_engine(engine, ask, *arguments)
         return within(self.limits.timeout, ask, *arguments, engine=engine)
 
@@ -533,7 +545,7 @@ class FetchedGraph:
         left_out = f"; {len(self.absent)} results of the vector store are not in the graph" if self.absent else ""
         trips = f"{self.trips[GRAPH]} to the graph, {self.trips[VECTORS]} to the vector store"
         trips += f", {self.trips[WORDS]} to the word store" if self.words is not None else ""
-        trips += f", {self.trips[EDGES]} to the {EDGES}" if self.trips[EDGES] else ""
+        trips += "".join(f", {self.trips[engine]} to the {engine}" for engine in (EDGES, SENTENCES) if self.trips[engine])
         short = ""
         if self.short is not None:
             count, limit = self.short

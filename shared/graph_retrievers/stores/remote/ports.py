@@ -18,8 +18,10 @@ __all__ = [
     "ScopedGraphStore",
     "ScopedVectorStore",
     "ScopedWordStore",
+    "SentenceStore",
     "StoredEdge",
     "StoredNode",
+    "StoredSentence",
     "TitleMatch",
     "VectorStore",
     "WordStore",
@@ -48,6 +50,15 @@ class StoredEdge(NamedTuple):
     relation: str = ""
     weight: float = 1.0
     text: str = ""
+
+
+class StoredSentence(NamedTuple):
+    """A sentence from a :class:`SentenceStore`: its number, the place of its passage, the names in it, and its cosine."""
+
+    number: int
+    home: int
+    names: Sequence[int]
+    cosine: float
 
 
 @dataclass(frozen=True)
@@ -212,6 +223,42 @@ class EdgeVectorStore(Protocol):
 
     def within(self, ids: Collection[str]) -> EdgeVectorStore:
         """Return the store of the edges between nodes of these ids, without a round trip."""
+
+
+@runtime_checkable
+class SentenceStore(Protocol):
+    """The sentences of passages, and the names in them, in the engine that has the graph. Each method is one round trip.
+
+    Passages are given by their positions in the graph, in a scope by their places among its ids, and names by numbers. With
+    `types`, only nodes of these types are passages, and otherwise all nodes with a text; a name is in at least one.
+    """
+
+    def numbers(self, keys: Sequence[str], types: Collection[str]) -> tuple[Mapping[str, int], bool]:
+        """Return the names of some keys, of those that there are, and whether there are any names.
+
+        Keys are those of :func:`~graph_retrievers.signals.entities.entity_key`.
+        """
+
+    def nearest(self, vectors: np.ndarray, types: Collection[str]) -> list[tuple[int, float]]:
+        """Return for each vector the nearest name and its cosine; -1 and 0 if there is none."""
+
+    def sentences(self, requests: Sequence[tuple[np.ndarray, Sequence[int]]], types: Collection[str]) -> list[list[StoredSentence]]:
+        """Return for each vector and some names the sentences that mention one of these, in the order of their passages."""
+
+    def mentions(
+        self, passages: Sequence[int], names: Sequence[int], types: Collection[str]
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+        """Return what passages contain, each (passage, name, number of passages of the name), and what contains names.
+
+        The latter is (passage, name, how often), in the order of the passages. The number of passages is at most 1,000, and may
+        count others than those of the types, or of a scope.
+        """
+
+    def spellings(self, names: Sequence[int]) -> Mapping[int, str]:
+        """Return the names by their numbers, as the first passage spells them."""
+
+    def within(self, ids: Sequence[str]) -> SentenceStore:
+        """Return the store of the passages of these ids, without a round trip."""
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from torch import Tensor
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.pages import FetchedGraph
+from graph_retrievers.stores.remote.tri_graph import StoredTriGraph
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -45,6 +46,12 @@ class StoredQueries(Batch):
         return cls(
             index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), vector_source=query_vectors, pages=index.pages()
         )
+
+    def tri_graph(self, types: tuple[str, ...]) -> StoredTriGraph:
+        """Return what is fetched of the sentences of passages of some types, and of the names in them."""
+        if types not in self.pages.tri_graphs:
+            self.pages.tri_graphs[types] = StoredTriGraph(self.pages, types)
+        return self.pages.tri_graphs[types]  # type: ignore[no-any-return]
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them; missing ones are fetched."""

@@ -2,117 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Identity
-from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order
+from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order, places_of
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Nearest, Request, Similarity
+from graph_retrievers.core.requests import Nearest, Similarity, Texts
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.entities import EntityExtractor, as_entity_extractor, entity_key, without_opening
-from graph_retrievers.signals.vector_cache import embed_corpus
+from graph_retrievers.signals.entities import as_entity_extractor, entity_key, without_opening
+from graph_retrievers.systems.linear_rag.requests import (
+    AnyTriGraph,
+    ContainingPassages,
+    EntityMatches,
+    EntityNames,
+    FetchedTriGraph,
+    MentioningSentences,
+    PassagesAndNames,
+)
 from graph_retrievers.systems.linear_rag.tri_graph import TriGraph, tri_graph
-from graph_retrievers.systems.pagerank import Walk, check_damping, similarities, walk_graph
-from graph_retrievers.systems.spreading.linking import named_entities
+from graph_retrievers.systems.pagerank import NEAREST, Walk, check_damping, similarities, walk_graph
+from graph_retrievers.systems.push import Adjacency, note_error, pushed
+from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["EntityMatches", "SentenceSimilarity", "TriGraphSearch"]
-
+__all__ = ["TriGraphSearch"]
 
 _NO_NAME = "the question has no name that is in the texts: vector search alone (pass entities= or another extractor=)"
 _NO_NAMES = "no names were found in the texts: vector search alone (capitals tell names, or an extractor= of your own)"
 
 
 class Activated(NamedTuple):
-    """The activation of the E entities of a tri-graph by a question; each of shape [E], the last three int64.
+    """The n entities that a question activates.
 
-    `scores` is the activation a, 0 for entities that are not active. `levels` is 1 for entities of the question, plus one for
-    each sentence on the way; 0 for entities that are not active. `sentences` and `before` are the sentence that first activated
-    each entity, and the entity that led to it; -1 for entities of the question and inactive ones.
+    Attributes
+    ----------
+    entities : ndarray, shape [n], int64
+    scores : ndarray, shape [n], float64
+        The activation a.
+    levels : ndarray, shape [n], int64
+        1 for entities of the question, plus one for each sentence on the way.
+    homes, before : ndarray, shape [n], int64
+        The passage of the sentence that first activated each entity, and the entity that led to it; -1 for those of the question.
     """
 
+    entities: np.ndarray
     scores: np.ndarray
     levels: np.ndarray
-    sentences: np.ndarray
+    homes: np.ndarray
     before: np.ndarray
 
-    @property
-    def entities(self) -> np.ndarray:
-        """The active entities, ascending: [n], int64."""
-        return np.flatnonzero(self.levels)
-
-
-@dataclass(frozen=True, eq=False)
-class EntityMatches(Request):
-    """The entities of the tri-graph that are most similar to those of the question: ``(entities [n], cosines [n])``, distinct."""
-
-    reads = "signals"
-    shared = ("tri", "extractor")
-    tri: TriGraph
-    extractor: EntityExtractor
-
     @classmethod
-    def together(cls, backend: Any, requests: Sequence[tuple[int, EntityMatches]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Find the names of all questions; names that no entity has are matched by their vectors, in one search."""
-        queries, tri, extractor = backend.queries, requests[0][1].tri, requests[0][1].extractor
-        inputs = named_entities(queries.input("entities"), queries.texts)
-        name_lists = extractor.names([queries.texts[place] for place, _ in requests])
-        names = [
-            entities if inputs[place][0] is None else inputs[place][0]
-            for (place, _), entities in zip(requests, name_lists, strict=True)
-        ]
-        other = list(dict.fromkeys(name for mentions in names for name in mentions or () if entity_key(name) not in tri.number))
-        nearest = dict[str, tuple[int, float]]()
-        if other and tri.names and queries.index.embedding is not None:
-            vectors = normalize(queries.embed(other).double(), dim=1)
-            cosines, rows = _vectors(queries, tri, "names").search(vectors.float(), 1)
-            nearest = dict(zip(other, zip(rows[:, 0].tolist(), cosines[:, 0].tolist(), strict=True), strict=True))
-        answers = []
-        for mentions in names:
-            best = dict[int, float]()
-            for name in mentions or ():
-                key = entity_key(name)
-                entity, cosine = (tri.number[key], 1.0) if key in tri.number else nearest.get(name, (-1, 0.0))
-                if entity >= 0 and cosine > 0:
-                    best[entity] = max(cosine, best.get(entity, 0.0))
-            entities = sorted(best)
-            answers.append((np.array(entities, np.int64), np.array([best[entity] for entity in entities])))
-        return answers
+    def of(cls, entities: np.ndarray, scores: np.ndarray) -> Activated:
+        """Return the entities of a question."""
+        return cls(entities, scores, *(np.full(len(entities), value) for value in (1, -1, -1)))
+
+    def raised(self, entities: np.ndarray, scores: np.ndarray, level: int, homes: np.ndarray, before: np.ndarray) -> Activated:
+        """Return this with higher scores of some entities; those that were not active are added with the rest."""
+        place, updated = places_of(self.entities, entities), self.scores.copy()
+        new = place < 0
+        updated[place[~new]] = scores[~new]
+        added = Activated(entities[new], scores[new], np.full(np.count_nonzero(new), level), homes[new], before[new])
+        return Activated(*map(np.append, self._replace(scores=updated), added))
+
+    def scores_of(self, entities: np.ndarray) -> np.ndarray:
+        """Return the scores of active entities, shape [m]."""
+        return self.scores[places_of(self.entities, entities)]
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceSimilarity(Request):
-    """The cosines of the question with sentences of the tri-graph, shape [n]: float64, shape [n]."""
+class NameAdjacency(Adjacency):
+    """Which passages and names a walk leads to in a database; the number of a name is higher by N than that of its entity."""
 
-    reads = "signals"
-    shared = ("tri",)
-    tri: TriGraph
-    nodes: np.ndarray
+    def __init__(self, question: Question, tri: FetchedTriGraph) -> None:
+        self.question, self.tri = question, tri
 
-    @classmethod
-    def together(cls, backend: Any, requests: Sequence[tuple[int, SentenceSimilarity]]) -> list[np.ndarray]:
-        """Return the cosines of all pairs of a question and a sentence."""
-        queries = backend.queries
-        table = _vectors(queries, requests[0][1].tri, "sentences").vectors
-        vectors = normalize(queries.vectors.double(), dim=1)
-        return [
-            (table[torch.from_numpy(request.nodes).to(table.device)].double() @ vectors[place]).cpu().numpy()
-            for place, request in requests
-        ]
+    def degree(self, nodes: np.ndarray) -> Algorithm[np.ndarray]:
+        """Return the number of neighbours of each of some nodes, shape [n], as far as it is known."""
+        yield from ()
+        return self.tri.degree(nodes)
+
+    def neighbors(self, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the place of each neighbour's node in `nodes`, the neighbours, and weights, each [T], and of which nodes: [n]."""
+        owner, near, mask = yield PassagesAndNames(self.tri, nodes)
+        keep = near >= self.question.size
+        keep[~keep] = self.question.walked(near[~keep])
+        return owner[keep], near[keep], np.ones(np.count_nonzero(keep)), mask
 
 
 class TriGraphSearch(Operator):
@@ -167,6 +150,11 @@ class TriGraphSearch(Operator):
     and 39,000 sentences, which takes minutes on a CPU. Without an embedding model, only equal names match, and a sentence has the
     cosine of its passage.
 
+    In a database, the sentences and names are those that were written there, by the extractor of then
+    (:func:`~graph_retrievers.stores.postgres.write_index`). The walk is pushed as that of
+    :class:`~graph_retrievers.systems.pagerank.PersonalizedPageRank`: by similarity, it restarts at the 100 passages most similar to
+    the question.
+
     Departures. The paper adds up all activation of a sentence and an entity, :math:`\max(M^T(\sigma \odot M a), a)`: the
     activation then grows with the number of mentions, above every threshold, and a place that is named everywhere is activated
     most. Here only the largest counts, at both steps. An entity that stage 1 reaches twice keeps its first L. Negative cosines
@@ -190,7 +178,6 @@ class TriGraphSearch(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
     reads = ("entities",)
-    whole = "the sentences and the names of all texts"
     # Names join passages, and edges do not.
     walks, follows_names = False, True  # type: ignore[assignment]
 
@@ -217,61 +204,94 @@ class TriGraphSearch(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk; earlier results are not read."""
-        queries = question.queries
-        tri = tri_graph(question.index.graph, self.extractor, self.passage_type)
+        tri = self._tri_graph(question)
         keep = min(self.k or max(question.k, 100), question.size)
         entities, cosines = yield EntityMatches(tri, self.extractor)
         if not len(entities):
-            question.notes.append(_NO_NAME if tri.names else _NO_NAMES)
+            question.notes.append(_NO_NAME if tri.has_names else _NO_NAMES)
             nodes, scores = yield Nearest(keep, returned=True)
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         active = yield from self._activated(question, tri, entities, cosines)
-        rows, bonus, leading = self._bonus(question, tri, active)
-        # Restart: a at entities, b at passages, whose similarities come from _similar.
-        starts, weights = np.append(active.entities + question.size, rows), np.append(active.scores[active.entities], bonus)
-        weights[len(weights) - len(rows) :] *= self.passage_weight
-        spread = self.passage_weight * self.similarity_weight
-        transitions, best = walk_graph(queries, Identity(tri), tri.walk), ((_result_mask(queries, tri), keep),)
-        nodes, shares = yield Walk(transitions, starts, weights, spread, self._similar, best, self.damping)
+        rows, bonus, leading = yield from self._bonus(question, tri, active)
+        # Restart: a at entities, b at passages, whose similarities come from _similar or _pushed.
+        starts, weights = np.append(active.entities + question.size, rows), np.append(active.scores, self.passage_weight * bonus)
+        walk = self._solved if question.in_memory else self._pushed
+        nodes, shares = yield from walk(question, tri, starts, weights, keep)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
-        trails, relations = _paths(question, tri, active, nodes, rows, leading)
+        trails, relations = yield from _paths(question, tri, active, nodes, rows, leading)
         return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,), relations)
 
-    def _activated(self, question: Question, tri: TriGraph, entities: np.ndarray, cosines: np.ndarray) -> Algorithm[Activated]:
+    def _tri_graph(self, question: Question) -> Any:
+        if question.in_memory:
+            return tri_graph(question.index.graph, self.extractor, self.passage_type)
+        return question.queries.tri_graph(passage_types(question.corpus.facts, self.passage_type))
+
+    def _activated(self, question: Question, tri: AnyTriGraph, entities: np.ndarray, cosines: np.ndarray) -> Algorithm[Activated]:
         """Stage 1: from entities to the sentences that mention them, and from these to their entities."""
-        active = Activated(np.zeros(len(tri.names)), *(np.full(len(tri.names), value) for value in (0, -1, -1)))
-        active.scores[entities], active.levels[entities], fresh = cosines, 1, entities
+        active, fresh = Activated.of(entities, cosines), entities
         for level in range(2, self.iterations + 2):
-            owner, sentence = tri.sentences_of(fresh)
-            mask = question.walked(tri.home[sentence])
-            origin, sentence = fresh[owner[mask]], sentence[mask]
-            if not len(sentence):
+            sentences = yield MentioningSentences(tri, fresh)
+            sentences = sentences.masked(question.walked(sentences.home))
+            if not len(sentences.home):
                 break
-            sentences, at = np.unique(sentence, return_inverse=True)
-            similar = yield from _similarities(question, tri, sentences)
+            similar = sentences.cosine
+            if question.corpus.embedding is None:
+                # Without an embedding model, a sentence has the cosine of its passage.
+                similar = yield Similarity(sentences.home)
             # The best entity of each sentence, then the best sentence of each entity.
-            origin = origin[best_of_each(at, active.scores[origin], origin)]
-            strength = np.maximum(similar, 0) * active.scores[origin]
-            owner, fresh = tri.entities_of(sentences)
-            owner = owner[best_of_each(fresh, strength[owner], owner)]
-            fresh, strength = np.unique(fresh), strength[owner]
+            entry = np.flatnonzero(places_of(fresh, sentences.entity) >= 0)
+            entry = entry[best_of_each(sentences.owner[entry], active.scores_of(sentences.entity[entry]), sentences.entity[entry])]
+            origin = sentences.entity[entry]
+            strength = np.maximum(similar, 0) * active.scores_of(origin)
+            by = best_of_each(sentences.entity, strength[sentences.owner], sentences.owner)
+            fresh, owner = sentences.entity[by], sentences.owner[by]
             # MAX, and the pruning of those that were not active.
-            better = strength > np.where(active.levels[fresh] > 0, active.scores[fresh], self.threshold)
-            owner, fresh, strength = owner[better], fresh[better], strength[better]
-            active.scores[fresh] = strength
-            new = active.levels[fresh] == 0
-            active.levels[fresh[new]] = level
-            active.sentences[fresh[new]], active.before[fresh[new]] = sentences[owner[new]], origin[owner[new]]
+            place = places_of(active.entities, fresh)
+            better = strength[owner] > np.where(place >= 0, active.scores[place], self.threshold)
+            fresh, owner = fresh[better], owner[better]
+            active = active.raised(fresh, strength[owner], level, sentences.home[owner], origin[owner])
         return active
 
-    def _bonus(self, question: Question, tri: TriGraph, active: Activated) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _bonus(
+        self, question: Question, tri: AnyTriGraph, active: Activated
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return the passages with active entities, the logarithm in b of each, and its strongest entity."""
-        entry = np.flatnonzero((active.levels[tri.contents] > 0) & question.started(tri.containers))
-        owner, entity = tri.containers[entry], tri.contents[entry]
-        parts = active.scores[entity] * np.log1p(tri.counts[entry]) / active.levels[entity]
+        owner, entity, counts = yield ContainingPassages(tri, active.entities)
+        keep = question.started(owner)
+        owner, entity, counts = owner[keep], entity[keep], counts[keep]
+        place = places_of(active.entities, entity)
+        parts = active.scores[place] * np.log1p(counts) / active.levels[place]
         rows, at = np.unique(owner, return_inverse=True)
         return rows, np.log1p(np.bincount(at, parts, len(rows))), entity[best_of_each(at, parts, entity)]
+
+    def _solved(
+        self, question: Question, tri: TriGraph, starts: np.ndarray, weights: np.ndarray, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+        """Stage 2 in memory: the passages and their shares of the walk, solved."""
+        transitions = walk_graph(question.queries, Identity(tri), tri.walk)
+        spread, best = self.passage_weight * self.similarity_weight, ((_result_mask(question.queries, tri), keep),)
+        return (yield Walk(transitions, starts, weights, spread, self._similar, best, self.damping))
+
+    def _pushed(
+        self, question: Question, tri: FetchedTriGraph, starts: np.ndarray, weights: np.ndarray, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+        """Stage 2 in a database: the passages and their shares of the walk, as far as it is pushed."""
+        if spread := self.passage_weight * self.similarity_weight:
+            near, cosines = yield Nearest(NEAREST, types=tri.types)
+            texts = yield Texts(near)
+            is_passage = np.array([bool(text.strip()) for text in texts], bool)
+            starts = np.append(starts, near[is_passage])
+            weights = np.append(weights, spread * np.maximum(cosines[is_passage], 0))
+        walk = yield from pushed(starts, weights, self.damping, adjacency=NameAdjacency(question, tri))
+        note_error(walk, question.notes)
+        nodes, shares = walk.best(len(walk.nodes), walk.nodes < question.size)
+        # Nodes are fetched for the filter as far as they are needed.
+        kept = np.zeros(0, np.int64)
+        for start in range(0, len(nodes), keep):
+            if len(kept) < keep:
+                kept = np.append(kept, start + np.flatnonzero(question.returned(nodes[start : start + keep])))
+        return nodes[kept[:keep]], shares[kept[:keep]]
 
     def _similar(self, queries: Queries, places: list[int]) -> Tensor:
         """Return cosines of n questions with all passages, 0 for those below, and for entities: Tensor, shape [n, N + E]."""
@@ -282,51 +302,39 @@ class TriGraphSearch(Operator):
         return torch.nn.functional.pad(cosines.masked_fill(~passages, 0.0), (0, len(tri.names)))
 
 
-def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> Algorithm[np.ndarray]:
-    """Return cosines with sentences, without an embedding model those with their passages."""
-    if question.corpus.embedding is None:
-        return (yield Similarity(tri.home[sentences]))
-    return (yield SentenceSimilarity(tri, sentences))
-
-
 def _result_mask(queries: Queries, tri: TriGraph) -> Tensor:
     """Return the requested nodes of the walk: passages that may be returned."""
     mask = tri.passages if queries.allowed is None else tri.passages & queries.allowed
     return torch.nn.functional.pad(mask, (0, len(tri.names)))
 
 
-def _vectors(queries: Queries, tri: TriGraph, texts: str) -> DenseIndex:
-    """Return the unit vectors of the names or the sentences of a tri-graph; made once for a model."""
-    model, graph = queries.index.embedding, queries.index.graph
-    assert model is not None
-
-    def make() -> DenseIndex:
-        return DenseIndex(embed_corpus(model, getattr(tri, texts)), device=graph.device, metric="cosine")
-
-    return graph.cache.get(("tri-graph vectors", texts, Identity(tri), Identity(model)), make)
-
-
 def _paths(
-    question: Question, tri: TriGraph, active: Activated, nodes: np.ndarray, rows: np.ndarray, leading: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    question: Question, tri: AnyTriGraph, active: Activated, nodes: np.ndarray, rows: np.ndarray, leading: np.ndarray
+) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
     """Return trails and relations of passages: from passage to passage by the names that led to the strongest entity of each.
 
     `leading`, shape [n], has the strongest entity of the passages `rows`. A path begins after a passage whose text does not show
     by capitals the name that leads on.
     """
-    graph, strongest = question.index.graph, dict(zip(rows.tolist(), leading.tolist(), strict=True))
+    reached = np.flatnonzero(active.before >= 0)
+    homes = np.unique(active.homes[reached])
+    names, contents = yield EntityNames(tri, active.entities[reached]), Texts(homes)
+    name, text = (
+        dict(zip(keys.tolist(), values, strict=True)) for keys, values in ((active.entities[reached], names), (homes, contents))
+    )
+    home, before = (dict(zip(active.entities.tolist(), column.tolist(), strict=True)) for column in (active.homes, active.before))
+    strongest = dict(zip(rows.tolist(), leading.tolist(), strict=True))
     trails, relations = list[list[int]](), list[list[int]]()
     for node in nodes.tolist():
         path, steps, entity = [node], list[int](), strongest.get(node, -1)
-        while entity >= 0 and active.before[entity] >= 0:
-            home = int(tri.home[active.sentences[entity]])
-            if home != path[0]:
-                number = _name_number(graph.texts[home], tri.names[entity])
-                if number is None or home in path:
+        while entity >= 0 and before[entity] >= 0:
+            if home[entity] != path[0]:
+                number = _name_number(text[home[entity]], name[entity])
+                if number is None or home[entity] in path:
                     break
-                path.insert(0, home)
+                path.insert(0, home[entity])
                 steps.insert(0, -2 - number)
-            entity = int(active.before[entity])
+            entity = before[entity]
         # A path begins where a traversal may start.
         while steps and not question.started(np.array(path[:1]))[0]:
             del path[0], steps[0]

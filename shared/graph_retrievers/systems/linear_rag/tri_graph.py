@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
+from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.names import NameTable
-from graph_retrievers.graph.sentences import sentences
-from graph_retrievers.search.memory import slices
+from graph_retrievers.graph.runs import slices
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.entities import EntityExtractor, entity_key
+from graph_retrievers.signals.named_sentences import SentenceRows, passage_names
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.pagerank import TransitionGraph
 
 
@@ -26,7 +30,8 @@ class TriGraph:
     (:func:`~graph_retrievers.signals.entities.entity_key`), and `home`, shape [S], the row of the passage of each sentence.
     `entities` and `mentions` are the mention matrix M as lists: the entities of each sentence, and the sentences of each entity,
     each as ``indptr`` and the array into which it points. `containers`, `contents` and `counts`, shape [C], are the contain matrix
-    C: rows of passages, entities that they contain, and how often, ordered by passage. All numbers are int64.
+    C: rows of passages, entities that they contain, and how often, ordered by passage. All numbers are int64. `cache` has the
+    vectors of names and of sentences, by the model.
     """
 
     passages: Tensor
@@ -39,16 +44,61 @@ class TriGraph:
     containers: np.ndarray
     contents: np.ndarray
     counts: np.ndarray
+    cache: Cache
 
-    def entities_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return for sentences, shape [n], the place of each and the entities that it mentions: both [T]."""
+    @property
+    def has_names(self) -> bool:
+        """Whether there are names at all."""
+        return bool(self.names)
+
+    def numbers(self, keys: Sequence[str]) -> dict[str, int]:
+        """Return the entities of those of some keys that an entity has."""
+        return {key: self.number[key] for key in keys if key in self.number}
+
+    def nearest(self, queries: Any, names: Sequence[str]) -> list[tuple[int, float]]:
+        """Return for each of some names the entity whose name is most similar, and the cosine."""
+        if not self.names:
+            return [(-1, 0.0)] * len(names)
+        vectors = normalize(queries.embed(list(names)).double(), dim=1)
+        cosines, rows = self._vectors(queries, "names").search(vectors.float(), 1)
+        return list(zip(rows[:, 0].tolist(), cosines[:, 0].tolist(), strict=True))
+
+    def mentioning(self, queries: Any, requests: Sequence[tuple[int, np.ndarray]]) -> list[SentenceRows]:
+        """Return the sentences that mention some entities, ascending, for each question at a place."""
+        return [self._mentioning(queries, place, entities) for place, entities in requests]
+
+    def _mentioning(self, queries: Any, place: int, entities: np.ndarray) -> SentenceRows:
+        rows = np.unique(self.mentions[1][slices(self.mentions[0], entities)[1]])
         owner, entry = slices(self.entities[0], rows)
-        return owner, self.entities[1][entry]
+        cosines = np.zeros(len(rows))
+        if queries.index.embedding is not None and len(rows):
+            table = self._vectors(queries, "sentences").vectors
+            vectors = table[torch.from_numpy(rows).to(table.device)].double()
+            cosines = (vectors @ normalize(queries.vectors[place].double(), dim=0)).cpu().numpy()
+        return SentenceRows(self.home[rows], cosines, owner, self.entities[1][entry])
 
-    def sentences_of(self, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return for entities, shape [n], the place of each and the sentences that mention it: both [T]."""
-        owner, entry = slices(self.mentions[0], entities)
-        return owner, self.mentions[1][entry]
+    def containing(self, requests: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the passages of some entities, which of these each contains, and how often, ordered by passage: each [C]."""
+        results = []
+        for entities in requests:
+            mask = np.zeros(len(self.names), bool)
+            mask[entities] = True
+            entry = np.flatnonzero(mask[self.contents])
+            results.append((self.containers[entry], self.contents[entry], self.counts[entry]))
+        return results
+
+    def spellings(self, entities: np.ndarray) -> list[str]:
+        """Return the names of some entities, shape [n]."""
+        return [self.names[entity] for entity in entities.tolist()]
+
+    def _vectors(self, queries: Any, texts: str) -> DenseIndex:
+        """Return the unit vectors of the names or the sentences; made once for a model."""
+        model, device = queries.index.embedding, self.passages.device
+
+        def make() -> DenseIndex:
+            return DenseIndex(embed_corpus(model, getattr(self, texts)), device=device, metric="cosine")
+
+        return self.cache.get((texts, Identity(model)), make)  # type: ignore[no-any-return]
 
     def walk(self, allowed: Tensor | None) -> TransitionGraph:
         """Return the graph of passages and entities, whose nodes are the rows of the graph, followed by the entities."""
@@ -63,8 +113,8 @@ def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str)
     """Return the tri-graph of the texts of a graph; computed once for a graph and an extractor.
 
     Passages are the nodes of the type, or all nodes with a text if no node has it. An entity is in each sentence of a passage
-    that contains its name, if the extractor found the name anywhere in this passage. The title of a passage is an entity too, and
-    in all of its sentences, because they are about it; a sentence without this name is embedded with the title in front.
+    that contains its name, if the extractor found the name anywhere in this passage, and the title of a passage in all of them
+    (:func:`~graph_retrievers.signals.named_sentences.passage_names`).
     """
     return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _make(graph, extractor, passage_type))
 
@@ -75,33 +125,19 @@ def _make(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> 
     number, names, texts, home = dict[str, int](), list[str](), list[str](), list[int]()
     mentions, triples = list[list[int]](), list[tuple[int, int, int]]()
     for row, spellings in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
-        title = _name(graph.titles[row])
-        spellings = list(dict.fromkeys([title, *spellings] if title else spellings))
-        table, counts = NameTable(spellings), dict[int, int]()
-        numbers = [_number(name, number, names) for name in spellings]
-        for sentence in sentences(graph.texts[row]):
-            entities = [numbers[places[0]] for _, places in table.find(sentence)]
-            if title and numbers[0] not in entities:
-                entities, sentence = [numbers[0], *entities], f"{title}. {sentence}"
-            for entity in entities:
-                counts[entity] = counts.get(entity, 0) + 1
-            if len(inside := list(dict.fromkeys(entities))) > 1:
-                texts.append(sentence)
-                home.append(row)
-                mentions.append(inside)
-        # A name that no sentence contains as a whole is still in the passage.
-        triples += [(row, entity, counts.get(entity, 1)) for entity in dict.fromkeys(numbers)]
+        passage = passage_names(graph.texts[row], graph.titles[row], spellings)
+        numbers = [_number(name, number, names) for name in passage.names]
+        for sentence, places in passage.sentences:
+            texts.append(sentence)
+            home.append(row)
+            mentions.append([numbers[place] for place in places])
+        triples += zip([row] * len(numbers), numbers, passage.counts, strict=True)
     passages = torch.zeros(len(graph), dtype=torch.bool)
     passages[rows] = True
-    matrix = np.ascontiguousarray(np.array(triples, np.int64).reshape(-1, 3).T)
-    lists = _lists(mentions, len(names))
-    return TriGraph(passages.to(graph.device), names, number, texts, np.array(home, np.int64), *lists, *matrix)
-
-
-def _name(title: str) -> str:
-    """Return the title as a name, without its qualifier, such as "(film)"; "" if it has no word."""
-    name = " ".join(((title.endswith(")") and title.rpartition(" (")[0]) or title).split())
-    return name if entity_key(name) else ""
+    containers, contents, counts = np.ascontiguousarray(np.array(triples, np.int64).reshape(-1, 3).T)
+    lists, device = _lists(mentions, len(names)), graph.device
+    homes = np.array(home, np.int64)
+    return TriGraph(passages.to(device), names, number, texts, homes, *lists, containers, contents, counts, Cache())
 
 
 def _number(name: str, number: dict[str, int], names: list[str]) -> int:
