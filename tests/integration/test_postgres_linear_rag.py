@@ -341,9 +341,10 @@ def test_two_indexes_and_a_scope_do_not_see_each_other(postgres):
     (number,) = first.numbers(["otto veld"], ())[0].values()
     scoped = first.within(["2"])
     assert scoped.numbers(["otto veld", "ada holm"], ()) == ({"otto veld": number}, True)
-    assert scoped.mentions([0], [number], ()) == ([(0, number, 2)], [(0, number, 1)])
+    contents, containers = scoped.mentions([0], [number], ())
+    assert (contents[0].tolist(), containers[number].tolist()) == ([[number, 2]], [[0, 1]])
     assert scoped.sentences([(np.ones(16, np.float32), [number])], ()) == [[]]
     assert first.within(["3"]).numbers(["otto veld"], ()) == first.within([]).numbers(["otto veld"], ()) == ({}, False)
     assert first.within(["3"]).nearest(np.ones((1, 16), np.float32), ()) == [(-1, 0.0)]
-    assert first.mentions([], [number], ["passage"]) == ([], [])
+    assert first.mentions([], [number], ["passage"]) == ({}, {})
     assert first.spellings([number]) == {number: "Otto Veld"}

@@ -51,16 +51,17 @@ CROSS JOIN LATERAL (
 JOIN {{sentences}} s ON s.corpus = %(corpus)s AND s.node = m.node AND s.names && p.names
 JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.node = m.node
 ORDER BY p.place, n.position, s.sentence"""
+# Numbers are sent as bytes, four for each, which numpy reads in a fraction of the time of rows.
 _CONTENTS = f"""\
-SELECT n.position, n.node, m.name, (
-    SELECT count(*) FROM (SELECT FROM {{mentions}} o WHERE o.corpus = m.corpus AND o.name = m.name LIMIT {_MOST}) o
-)
+SELECT n.position, n.node, string_agg(int4send(m.name) || int4send((
+    SELECT count(*)::integer FROM (SELECT FROM {{mentions}} o WHERE o.corpus = m.corpus AND o.name = m.name LIMIT {_MOST}) o
+)), ''::bytea ORDER BY m.name)
 FROM {{nodes}} n JOIN {{mentions}} m ON m.corpus = n.corpus AND m.node = n.node@among@
-WHERE n.corpus = %(corpus)s AND @chosen@
-ORDER BY n.position, m.name"""
+WHERE n.corpus = %(corpus)s AND @chosen@ GROUP BY n.position, n.node"""
 _CONTAINERS = """\
-SELECT n.position, n.node, m.name, m.count FROM {mentions} m JOIN {nodes} n ON n.corpus = m.corpus AND n.node = m.node
-WHERE m.corpus = %(corpus)s AND m.name = ANY(%(names)s)@among@ ORDER BY n.position, m.name"""
+SELECT m.name, string_agg(int4send(n.position) || int4send(n.node) || int4send(m.count), ''::bytea ORDER BY n.position)
+FROM {mentions} m JOIN {nodes} n ON n.corpus = m.corpus AND n.node = m.node
+WHERE m.corpus = %(corpus)s AND m.name = ANY(%(names)s)@among@ GROUP BY m.name"""
 _SPELLINGS = "SELECT a.name, a.spelling FROM {names} a WHERE a.corpus = %(corpus)s AND a.name = ANY(%(names)s)"
 _TYPED = "SELECT t.node FROM {nodes} t WHERE t.corpus = %(corpus)s AND t.type = ANY(%(types)s)"
 
@@ -157,20 +158,26 @@ class PostgresSentences:
 
     def mentions(
         self, passages: Sequence[int], names: Sequence[int], types: Collection[str]
-    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """Return what passages contain, and what contains names; see SentenceStore."""
+    ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+        """Return the names in passages, and the passages of names; see SentenceStore."""
         among = self._among(types)
         column, chosen = "n.position", list(passages)
         if self._ids is not None:
             nodes = list(self._places)
             column, chosen = "n.node", [nodes[place] for place in passages]
         parameters = {**self._parameters(types), "names": list(names), "chosen": chosen}
-        contents = _CONTENTS.replace("@among@", among).replace("@chosen@", f"{column} = ANY(%(chosen)s)")
-        lists = self.corpus.read((contents, parameters), (_CONTAINERS.replace("@among@", among), parameters))
-        contained, containers = (
-            [(self._place(position, node), name, count) for position, node, name, count in rows] for rows in lists
+        contents, containers = self.corpus.read(
+            (_CONTENTS.replace("@among@", among).replace("@chosen@", f"{column} = ANY(%(chosen)s)"), parameters),
+            (_CONTAINERS.replace("@among@", among), parameters),
         )
-        return contained, containers
+        names_by_passage = {self._place(position, node): _numbers(data, 2) for position, node, data in contents}
+        passages_by_name = dict[int, np.ndarray]()
+        for name, data in containers:
+            positions, own, counts = _numbers(data, 3).T
+            if self._ids is not None:
+                positions = np.array([self._places[node] for node in own.tolist()])
+            passages_by_name[name] = np.stack([positions, counts], 1)
+        return names_by_passage, passages_by_name
 
     def spellings(self, names: Sequence[int]) -> Mapping[int, str]:
         """Return the names by their numbers, as the first passage spells them."""
@@ -221,6 +228,11 @@ def check_finder(stored: str, reader: SentenceReader, where: str) -> None:
             f"{where} has names that an extractor of yours found, and new texts would be read by capitals; pass the extractor as "
             "sentences= to update_index or write_index, or sentences=True to find all names anew by capitals."
         )
+
+
+def _numbers(data: bytes, width: int) -> np.ndarray:
+    """Return rows of numbers that the server sends as bytes: int64, shape [n, width]."""
+    return np.frombuffer(data, ">i4").reshape(-1, width).astype(np.int64)
 
 
 def write_sentences(writing: Writing, corpus: int, reader: SentenceReader, everywhere: bool) -> int:

@@ -63,7 +63,7 @@ def write_index(
         of it again, and write that.
     sentences : bool or object, default False
         Whether the sentences of texts, and the names in them, are written too, with their vectors, which the model of the index
-        makes: :class:`~graph_retrievers.systems.linear_rag.LinearRAG` reads them. Names are found by their capitals, or by what is
+        makes: :class:`~graph_retrievers.LinearRAG` reads them. Names are found by their capitals, or by what is
         given here, as for its `extractor`.
     replace : bool, default False
         Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with

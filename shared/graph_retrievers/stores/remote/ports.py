@@ -247,11 +247,11 @@ class SentenceStore(Protocol):
 
     def mentions(
         self, passages: Sequence[int], names: Sequence[int], types: Collection[str]
-    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """Return what passages contain, each (passage, name, number of passages of the name), and what contains names.
+    ) -> tuple[Mapping[int, np.ndarray], Mapping[int, np.ndarray]]:
+        """Return the names in passages, and the passages of names: by each, an array of shape [n, 2], int64, if there are any.
 
-        The latter is (passage, name, how often), in the order of the passages. The number of passages is at most 1,000, and may
-        count others than those of the types, or of a scope.
+        For a passage, these are names, each with the number of its passages; at most 1,000 are counted, perhaps with others than
+        those of the types, or of a scope. For a name, these are passages, ascending, each with how often it has the name.
         """
 
     def spellings(self, names: Sequence[int]) -> Mapping[int, str]:

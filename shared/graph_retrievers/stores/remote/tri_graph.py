@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -35,7 +35,7 @@ class StoredTriGraph:
         if pages.sentence_store is None:
             raise WholeGraphError("the sentences and the names of all texts, and this index has none")
         self.pages, self.store, self.types = pages, pages.sentence_store, types
-        self._near: dict[int, list[int]] = {}
+        self._near: dict[int, np.ndarray] = {}
         self._degrees: dict[int, int] = {}
         self._count, self.has_names = 0, False
 
@@ -67,11 +67,16 @@ class StoredTriGraph:
         """Return the passages of some entities, which of these each contains, and how often, ordered by passage: each [C]."""
         entities = np.unique(np.concatenate(requests))
         _, containers = self.pages.ask(SENTENCES, self.store.mentions, (), entities.tolist(), self.types)
-        self.pages.check_size(len(containers))
-        self._keep([entity + self.pages.size for entity in entities.tolist()], (), containers)
-        rows, names, counts = np.array(containers, np.int64).reshape(-1, 3).T
-        masks = [np.isin(names, own) for own in requests]
-        return [(rows[mask], names[mask], counts[mask]) for mask in masks]
+        self.pages.check_size(sum(map(len, containers.values())))
+        self._keep([entity + self.pages.size for entity in entities.tolist()], {}, containers)
+        none, results = np.zeros((0, 2), np.int64), []
+        for own in requests:
+            lists = [containers.get(entity, none) for entity in own.tolist()]
+            table = np.concatenate([none, *lists])
+            names = np.repeat(own, list(map(len, lists)))
+            by = np.lexsort((names, table[:, 0]))
+            results.append((table[by, 0], names[by], table[by, 1]))
+        return results
 
     def spellings(self, entities: np.ndarray) -> list[str]:
         """Return the names of some entities, shape [n]."""
@@ -93,9 +98,9 @@ class StoredTriGraph:
         results = []
         for numbers in requests:
             lists = [self._near.get(number) for number in numbers.tolist()]
-            owner = np.repeat(np.arange(len(lists)), [len(near or ()) for near in lists])
-            near = np.array([far for near in lists for far in near or ()], np.int64)
-            results.append((owner, near, np.array([near is not None for near in lists], bool)))
+            owner = np.repeat(np.arange(len(lists)), [0 if near is None else len(near) for near in lists])
+            near = np.concatenate([np.zeros(0, np.int64), *(near for near in lists if near is not None)])
+            results.append((owner, near, np.array([own is not None for own in lists], bool)))
         return results
 
     def _fetch(self, requests: Sequence[np.ndarray]) -> None:
@@ -116,15 +121,13 @@ class StoredTriGraph:
         contents, containers = self.pages.ask(SENTENCES, self.store.mentions, passages, entities, self.types)
         self._keep(missing, contents, containers)
 
-    def _keep(
-        self, numbers: Sequence[int], contents: Sequence[tuple[int, int, int]], containers: Sequence[tuple[int, int, int]]
-    ) -> None:
+    def _keep(self, numbers: Sequence[int], contents: Mapping[int, np.ndarray], containers: Mapping[int, np.ndarray]) -> None:
         """Keep what nodes of the walk lead to: the names in passages, each with its degree, and the passages of names."""
         size = self.pages.size
-        self._near.update((number, []) for number in numbers)
-        self._count += len(contents) + len(containers)
-        for passage, entity, degree in contents:
-            self._near[passage].append(entity + size)
-            self._degrees[entity + size] = degree
-        for passage, entity, _ in containers:
-            self._near[entity + size].append(passage)
+        self._near.update(dict.fromkeys(numbers, np.zeros(0, np.int64)))
+        for passage, table in contents.items():
+            names = table[:, 0] + size
+            self._near[passage] = names
+            self._degrees.update(zip(names.tolist(), table[:, 1].tolist(), strict=True))
+        self._near.update((entity + size, table[:, 0]) for entity, table in containers.items())
+        self._count += sum(map(len, (*contents.values(), *containers.values())))
