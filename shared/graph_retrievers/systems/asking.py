@@ -11,6 +11,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Contents, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.search.of_each import of_each
 from graph_retrievers.signals.language import failure_note
 
 INTEGER, NUMBER, BOOLEAN, STRING = ({"type": name} for name in ("integer", "number", "boolean", "string"))
@@ -92,9 +93,7 @@ def numbered(options: Sequence[str]) -> str:
 
 def names_of(parts: Sequence[np.ndarray]) -> Algorithm[list[list[str]]]:
     """Return the names of the nodes in each of some arrays of rows."""
-    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
-    names = dict(zip(rows.tolist(), [node.name for node in (yield Contents(rows))], strict=True))
-    return [[names[row] for row in part.tolist()] for part in parts]
+    return [[node.name for node in nodes] for nodes in (yield from of_each(Contents, parts))]
 
 
 def option_scores(
