@@ -478,7 +478,10 @@ class EdgeRows(NamedTuple):
 
     def masked(self, keep: np.ndarray) -> EdgeRows:
         """Return some of the edges: `keep`, shape [T], is a mask."""
-        places = np.flatnonzero(keep)
+        return self.taken(np.flatnonzero(keep))
+
+    def taken(self, places: np.ndarray) -> EdgeRows:
+        """Return the edges at some places, shape [n], in their order."""
         return EdgeRows(*(column.take(places) for column in self))
 
 
