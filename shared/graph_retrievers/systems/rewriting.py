@@ -307,11 +307,8 @@ class InterleavedReasoning(Rewriting):
         self, operator: Operator, language_model: Any = None, *, passages: int = 4, budget: int = 15, steps: int = 8
     ) -> None:
         super().__init__(operator, language_model)
-        self.passages, self.budget, self.steps = (
-            positive("passages", passages),
-            positive("budget", budget),
-            positive("steps", steps),
-        )
+        self.passages, self.budget = positive("passages", passages), positive("budget", budget)
+        self.steps = positive("steps", steps)
 
     def formula(self) -> str:
         """Return the formula of the operator, repeated, with the name of this one."""

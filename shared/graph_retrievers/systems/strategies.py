@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -337,13 +338,24 @@ class MMRTraversal(_Traversal):
         return pool.result(self.name)
 
 
-def _from_start(system: Eager | MMR | Scored, traversal: Operator) -> Operator:
-    """Return vector search followed by a traversal."""
-    return Pipeline(VectorSearch(positive("start_k", system.start_k), returned=False), traversal)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _TraversalSystem(System):
+    """Vector search, and a traversal from what it finds; a subclass names the operator, and has its other parameters as fields."""
+
+    traversal: ClassVar[type[_Traversal]]
+
+    start_k: int = 4
+    adjacent_k: int = 10
+    max_depth: int | None = None
+
+    def compose(self, index: Corpus) -> Operator:
+        """Return vector search followed by the traversal."""
+        search = VectorSearch(positive("start_k", self.start_k), returned=False)
+        return Pipeline(search, self.part(self.traversal))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Eager(System):
+class Eager(_TraversalSystem):
     """Vector search, then all neighbours layer by layer: breadth-first traversal.
 
     The index needs vectors.
@@ -374,18 +386,11 @@ class Eager(System):
 
     name = "eager"
     finds_less_over = "passages without names"
-
-    start_k: int = 4
-    adjacent_k: int = 10
-    max_depth: int | None = None
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the traversal layer by layer."""
-        return _from_start(self, EagerTraversal(adjacent_k=self.adjacent_k, max_depth=self.max_depth))
+    traversal = EagerTraversal
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MMR(System):
+class MMR(_TraversalSystem):
     """Vector search, then one neighbour at a time that is similar to the question but not to the nodes already visited.
 
     The index needs vectors in memory.
@@ -415,26 +420,14 @@ class MMR(System):
 
     name = "mmr"
     finds_less_over = "passages"
+    traversal = MMRTraversal
 
-    start_k: int = 4
-    adjacent_k: int = 10
-    max_depth: int | None = None
     lambda_mult: float = 0.5
     min_mmr_score: float = -math.inf
 
-    def compose(self, index: Corpus) -> Operator:
-        """Return the traversal by marginal relevance."""
-        traversal = MMRTraversal(
-            adjacent_k=self.adjacent_k,
-            max_depth=self.max_depth,
-            lambda_mult=self.lambda_mult,
-            min_mmr_score=self.min_mmr_score,
-        )
-        return _from_start(self, traversal)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Scored(System):
+class Scored(_TraversalSystem):
     """Vector search, then the nodes with the best scores among all found, which include the neighbours of visited nodes.
 
     The index needs vectors.
@@ -465,19 +458,7 @@ class Scored(System):
 
     name = "scored"
     finds_less_over = "passages without names"
+    traversal = ScoredTraversal
 
-    start_k: int = 4
-    adjacent_k: int = 10
-    max_depth: int | None = None
     scorer: Scorer | None = None
     per_iteration_limit: int | None = None
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the traversal by score."""
-        traversal = ScoredTraversal(
-            adjacent_k=self.adjacent_k,
-            max_depth=self.max_depth,
-            scorer=self.scorer,
-            per_iteration_limit=self.per_iteration_limit,
-        )
-        return _from_start(self, traversal)
