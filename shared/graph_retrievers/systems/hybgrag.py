@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.candidates import Candidates, best, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, places_of
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
+from graph_retrievers.core.requests import Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, array, ask_model, record
+from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, array, ask_model, listed, record
+from graph_retrievers.systems.relations import followed
 from graph_retrievers.systems.system import System
 
 __all__ = ["HybGRAG", "RoutedSearch"]
@@ -141,16 +142,18 @@ class RoutedSearch(Operator):
                 break
             route = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
             egos = yield from self._egos(question, entities)
-            result = (yield from self._ranked(question, egos)) if entities else (yield from self._texts(question))
-            if not remaining and not len(result) and entities:
+            result = yield from self._retrieved(question, egos)
+            if not remaining and not len(result) and egos:
                 question.notes.append(f"{self.name}: nothing is reached by {route:.200}; texts were searched")
             if not remaining or (yield from self._valid(question, egos, result)):
                 break
-            feedback = yield from self._feedback(question, route, egos, result)
-            if feedback is None:
+            counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
+            comment = yield from ask_model(self, question, _COMMENT, _instead(result), route=route, found=counts)
+            if comment is None:
                 break
+            feedback = _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
             attempts.append(f"- {route}: {feedback}")
-        return result if len(result) else (yield from self._texts(question))
+        return result if len(result) else (yield from self._retrieved(question, []))
 
     def _routed(self, question: Question, attempts: list[str], before: Candidates) -> Algorithm[list[tuple[str, list[str]]] | None]:
         """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
@@ -159,43 +162,27 @@ class RoutedSearch(Operator):
         route = yield from ask_model(self, question, _ROUTE, _instead(before), relations=relations, feedback=feedback)
         if route is None:
             return None
-        entities = (route.get("entities") or []) if route["search"] == "graph" else []
+        entities = route.get("entities", []) if route["search"] == "graph" else []
         # Prompts and notes name no others.
         return [(entity["name"], entity["relations"][:_RADIUS]) for entity in entities[:_MOST_ENTITIES]]
 
-    def _texts(self, question: Question) -> Algorithm[Candidates]:
-        """Return the nodes most similar to the question."""
-        nodes, scores = yield Nearest(question.k, returned=True)
-        return Candidates.seeds(nodes, scores, self.name)
-
     def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[Egos]:
         """Return the nodes to which the relations of each entity lead, with the name of the entity."""
-        matches = yield Titled(tuple(name for name, _ in entities))
-        egos: Egos = []
+        matches, egos = (yield Titled(tuple(name for name, _ in entities))), []
         for (name, relations), rows in zip(entities, matches, strict=True):
             nodes = np.array(rows, np.int64)
             nodes = nodes[question.started(nodes)]
             if not len(nodes) and question.corpus.embedding is not None:
                 nodes, _ = yield Nearest(1, text=name)
-            ego = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
-            steps: list[str | None] = [*relations] or [None]
-            for relation in steps:
-                ego = yield from self._follow(question, ego, relation)
-            egos.append((name, ego))
+            entity = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
+            egos.append((name, (yield from followed(question, entity, relations, self.name))))
         return egos
 
-    def _follow(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
-        """Return the nodes to which a relation leads, each once; None for any relation."""
-        edges = yield Edges(part.nodes)
-        mask = edges.far != part.nodes[edges.owner]
-        if relation is not None:
-            mask &= np.array([name.casefold() == relation.casefold() for name in question.relation_names(edges.relation)], bool)
-        edges = edges.masked(mask)
-        ego = reached(part, edges.owner, edges.far, np.zeros(len(edges.far)), self.name, edges.relation)
-        return ego.taken(np.sort(np.unique(ego.nodes, return_index=True)[1]))
-
-    def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
-        """Return what is reached from all entities, the most similar to the question first."""
+    def _retrieved(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
+        """Return what is reached from all entities, the most similar to the question first; of all nodes if there are none."""
+        if not egos:
+            nodes, scores = yield Nearest(question.k, returned=True)
+            return Candidates.seeds(nodes, scores, self.name)
         first, *rest = [ego for _, ego in egos]
         inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in rest)])
         common = first.taken(np.flatnonzero(inside))
@@ -208,19 +195,13 @@ class RoutedSearch(Operator):
         if not len(result):
             return False
         top = result.top(self.judged)
-        lines = [f"- {text[:_LONGEST]}" for text in (yield Texts(top.nodes, titles=True))]
+        lines = [text[:_LONGEST] for text in (yield Texts(top.nodes, titles=True))]
         for name, ego in egos:
             for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
                 steps = ego.steps()[at]
                 lines[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
-        verdict = yield from ask_model(self, question, _VALIDATE, "the result was not validated", texts="\n".join(lines))
+        verdict = yield from ask_model(self, question, _VALIDATE, "the result was not validated", texts=listed(lines))
         return verdict is None or bool(verdict["correct"])
-
-    def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
-        """Return the feedback on the error that the commenter names; None with a note where it fails."""
-        counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-        comment = yield from ask_model(self, question, _COMMENT, _instead(result), route=route, found=counts)
-        return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, distinct, reached
+from graph_retrievers.core.candidates import Candidates, distinct, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarity
-from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.core.requests import EdgeRows, EdgeTexts
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, names_of, note_failure, numbered, option_scores, record
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, listed, record
+from graph_retrievers.systems.choosing import best_options, option_scores, or_by_relevance
+from graph_retrievers.systems.relations import Relation, edges_of, relation_options, relations_at, with_ends
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -28,7 +26,7 @@ __all__ = ["RelationBeam", "ThinkOnGraph"]
 
 _RELATIONS = (
     "Which of the relations of {entity} help to answer the question? Choose at most {count} by their numbers, and give each a "
-    "score from 0 to 1{sum}.\n\nRelations of {entity}:\n{options}\n\nQuestion: {question}"
+    "score from 0 to 1{sum}.\n\nRelations of {entity}:\n{options}\n\nQuestion: {question}{clue}"
 )
 _ENTITIES = (
     "How much does each entity help to answer the question? Give each a score from 0 to 1; the scores sum to 1.\n\n"
@@ -38,27 +36,6 @@ _ENOUGH = Prompt(
     "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}",
     record({"sufficient": BOOLEAN}),
 )
-
-
-class Relation(NamedTuple):
-    """A relation of an entity of the beam, in one direction: its entity, the places of its edges, and where they lead."""
-
-    entity: str
-    name: str
-    outgoing: bool
-    edges: np.ndarray
-    score: float = 1.0
-    names: Sequence[str] = ()
-
-    @property
-    def text(self) -> str:
-        """The name, with the direction in which it is followed."""
-        return (self.name or "is linked to") + ("" if self.outgoing else " (from it)")
-
-    def facts(self) -> list[str]:
-        """Return the edges between the entity and those to which it leads as sentences, in their own direction."""
-        ends = [(self.entity, far) if self.outgoing else (far, self.entity) for far in self.names]
-        return [f"{first} {self.name or 'is linked to'} {last}" for first, last in ends]
 
 
 class RelationBeam(Operator):
@@ -128,130 +105,54 @@ class RelationBeam(Operator):
     kind = OperatorKind.GRAPH_MODEL_SEARCH
     # What the prompt says of the scores of relations, and the least score with which one is followed.
     _sum, _least = "; the scores sum to 1", 0.0
+    text_types: tuple[str, ...] = ()
 
     def __init__(self, language_model: Any = None, *, width: int = 3, depth: int = 3, candidates: int = 20) -> None:
         self.language_model = optional_language_model(language_model)
         self.width, self.depth = positive("width", width), positive("depth", depth)
         self.candidates = positive("candidates", candidates)
 
+    @or_by_relevance
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the entities of all rounds, then the nodes found before."""
-        try:
-            return (yield from self._walk(question, candidates))
-        except LanguageModelError as error:
-            scored = question.reads_texts or question.has_vectors
-            instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
-            note_failure(self.name, question, error, instead)
-            alone = copy(self)
-            alone.language_model = None
-            return (yield from alone._walk(question, candidates)) if scored else candidates
-
-    def _walk(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        beam, rounds, facts = candidates, [candidates.top(0)], list[str]()
+        beam, results, facts = candidates, candidates.top(0), list[str]()
         for remaining in reversed(range(self.depth)):
-            edges = yield Edges(beam.nodes)
-            relations = yield from self._relations(question, beam, edges)
-            beam, rows = yield from self._entity_prune(question, beam, edges, relations)
+            relations = yield from self._relations(question, beam)
+            beam, edges = yield from self._entities(question, beam, relations)
             if not len(beam):
                 break
-            rounds.append(beam)
-            facts += yield EdgeTexts(rows)
-            if remaining and (yield from self._suffices(question, facts)):
-                break
-        results = reduce(Candidates.joined, rounds)
+            results = results.joined(beam)
+            facts += yield EdgeTexts(edges.row)
+            # Reasoning.
+            if remaining and self.language_model is not None:
+                answer = yield from ask_model(self, question, _ENOUGH, "the search went on", facts=listed(facts))
+                if answer is not None and answer["sufficient"]:
+                    break
         return results.rescored(results.scores).followed_by(candidates)
 
-    def _relations(self, question: Question, beam: Candidates, edges: EdgeRows, clue: str = "") -> Algorithm[list[Relation]]:
-        """Return the best relations of each entity of the beam, with one edge to each of their entities.
+    def _relations(self, question: Question, beam: Candidates, clue: str = "") -> Algorithm[list[Relation]]:
+        """Return the best relations of each entity of the beam to entities, not to `text_types`; a clue goes with the question."""
+        # Relation search.
+        groups = yield from relations_at(question, beam, self.text_types)
+        # Relation prune.
+        lists = [relation_options(group) for group in groups]
+        fields = {"count": self.width, "sum": self._sum, "clue": f" {clue}" if clue else ""}
+        choices = yield from best_options(self, question, _RELATIONS, lists, self.width, self._least, **fields)
+        pairs = zip(groups, choices, strict=True)
+        relations = [group[place]._replace(score=weight) for group, choice in pairs for place, weight in choice]
+        # Entity search.
+        return (yield from with_ends(question, relations, self.candidates, self.name))
 
-        A clue goes with the question.
-        """
-        options = yield from self._relation_search(question, beam, edges)
-        relations = [relation for group in options for relation in group]
-
-        # Relation prune, unless no model reads texts.
-        if self.language_model is not None or question.reads_texts:
-            about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
-            prompts = [
-                _RELATIONS.format(entity=group[0].entity, options=numbered([relation.text for relation in group]), **about)
-                for group in options
-            ]
-            texts = [[f"{relation.entity} {relation.name}" for relation in group] for group in options]
-            nodes = [beam.nodes[edges.owner[[relation.edges[0] for relation in group]]] for group in options]
-            scores = yield from option_scores(self, question, prompts, texts, nodes)
-            relations = [relation for group, values in zip(options, scores, strict=True) for relation in self._best(group, values)]
-
-        # Entity search: of many entities of a relation, the most similar ones.
-        far = edges.far
-        places = [relation.edges[np.unique(far[relation.edges], return_index=True)[1]] for relation in relations]
-        if max(map(len, places), default=0) > self.candidates:
-            which, cosines = f"first {self.candidates}", np.zeros(len(far))
-            if question.has_vectors:
-                which, all_places = f"{self.candidates} most similar to the question", np.concatenate(places)
-                cosines[all_places] = yield Similarity(far[all_places])
-            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
-            places = [group[np.sort(best(cosines[group], self.candidates, far[group]))] for group in places]
-        names = yield from names_of([far[group] for group in places])
-        return [
-            relation._replace(edges=group, names=entity_names)
-            for relation, group, entity_names in zip(relations, places, names, strict=True)
-        ]
-
-    def _relation_search(self, question: Question, beam: Candidates, edges: EdgeRows) -> Algorithm[list[list[Relation]]]:
-        """Return the relations of each entity of the beam, in the order of their names, but for those that lead back."""
-        (entities,), near = (yield from names_of([beam.nodes])), beam.nodes[edges.owner]
-        numbers, number = np.unique(edges.relation, return_inverse=True)
-        names, name = np.unique(np.array(question.relation_names(numbers), object), return_inverse=True)
-        incoming, mask = question.ends(edges.row)[:, 0] != near, edges.far != near
-        if beam.trails.shape[1] > 1:
-            mask &= (edges.far != beam.trails[edges.owner, -2]) | (edges.relation != beam.steps()[edges.owner, -1])
-        # One number for entity, name and direction: at a hub, numbers are sorted many times as fast as rows of a table.
-        codes, key = np.unique(((edges.owner * len(names) + name[number]) * 2 + incoming)[mask], return_inverse=True)
-        # Without an edge there is one part, of nothing.
-        parts = np.split(np.flatnonzero(mask)[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
-        groups = [list[Relation]() for _ in entities]
-        for code, part in zip(codes.tolist(), parts, strict=False):
-            place, number = divmod(code // 2, len(names))
-            groups[place].append(Relation(entities[place], names[number], code % 2 == 0, part))
-        return [group for group in groups if group]
-
-    def _best(self, relations: list[Relation], scores: np.ndarray) -> list[Relation]:
-        """Return the relations of an entity with the highest scores, of which a language model may choose fewer."""
-        places = best(scores, self.width)
-        if self.language_model is None:
-            # Scores of a relevance model may be negative, so that they have no product with those of entities.
-            return [relations[place] for place in places]
-        places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
-        return [relations[place]._replace(score=float(scores[place])) for place in places]
-
-    def _entity_prune(
-        self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation]
-    ) -> Algorithm[tuple[Candidates, np.ndarray]]:
-        """Return the next beam, the best of the entities to which the relations lead, with the edge that leads to each."""
-        prompts = [
-            _ENTITIES.format(
-                entity=relation.entity, relation=relation.text, options=numbered(relation.names), question=question.text
-            )
-            for relation in relations
-        ]
-        texts, nodes = [relation.facts() for relation in relations], [edges.far[relation.edges] for relation in relations]
-        scores = yield from option_scores(self, question, prompts, texts, nodes, alone=1.0)
-        values = np.concatenate([np.zeros(0), *(relation.score * part for relation, part in zip(relations, scores, strict=True))])
-        places = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
-        by = distinct(values, edges.far[places])[: self.width]
+    def _entities(self, question: Question, beam: Candidates, relations: list[Relation]) -> Algorithm[tuple[Candidates, EdgeRows]]:
+        """Return the next beam, the best of the entities to which the relations lead, with the edge to each (entity prune)."""
+        edges = edges_of(relations)
+        scores = yield from option_scores(self, question, _ENTITIES, [relation.ends() for relation in relations], alone=1.0)
+        values = np.concatenate([np.zeros(0), *(each.score * part for each, part in zip(relations, scores, strict=True))])
+        by = distinct(values, edges.far)[: self.width]
         if self.language_model is not None:
             by = by[values[by] > 0]
-        edge_places = places[by]
-        result = reached(beam, edges.owner[edge_places], edges.far[edge_places], values[by], self.name, edges.relation[edge_places])
-        return result, edges.row[edge_places]
-
-    def _suffices(self, question: Question, facts: list[str]) -> Algorithm[bool]:
-        """Return whether the language model says that the facts suffice."""
-        if self.language_model is None:
-            return False
-        lines = "\n".join(f"- {fact}" for fact in facts)
-        answer = yield from ask_model(self, question, _ENOUGH, "the search went on", facts=lines)
-        return answer is not None and bool(answer["sufficient"])
+        edges = edges.taken(by)
+        return reached(beam, edges.owner, edges.far, values[by], self.name, edges.relation), edges
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

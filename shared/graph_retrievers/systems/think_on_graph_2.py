@@ -14,12 +14,13 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
+from graph_retrievers.core.requests import Neighbors, Texts
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, ask_model, names_of, numbered, record
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, ask_model, listed, names_of, numbered, record
+from graph_retrievers.systems.choosing import or_by_relevance, text_relevance
+from graph_retrievers.systems.relations import edges_of
 from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.system import System
-from graph_retrievers.systems.think_on_graph import RelationBeam
+from graph_retrievers.systems.think_on_graph import RelationBeam, ThinkOnGraph
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["ContextBeam", "ThinkOnGraph2"]
@@ -126,22 +127,27 @@ class ContextBeam(RelationBeam):
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
         self.decay = number("decay", decay, most=1000)
 
-    def _walk(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    @or_by_relevance
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the texts of all rounds, then their entities, then the nodes found before."""
         beam, clue, rounds = (yield from self._topics(question, candidates)), "", list[Candidates]()
         texts, contents, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
         for _ in range(self.depth):
-            texts, contents = _once(texts, contents)
-            answer = yield from self._judged(question, contents, clue)
-            if answer is None:
-                break
-            clue = answer
-            beam, more, ways = yield from self._round(question, beam, clue)
+            # Each text once, by its best score.
+            by = distinct(texts.scores, texts.nodes)
+            texts, contents = texts.taken(by), contents[by]
+            if self.language_model is not None:
+                shown = listed(contents[: self.texts], _LONGEST)
+                answer = yield from ask_model(self, question, _ENOUGH, "the search went on", texts=shown, clue=clue or "none")
+                if answer is not None and answer["sufficient"]:
+                    break
+                clue = (answer or {}).get("clue", "").strip() or clue
+            beam, more_texts, more = yield from self._round(question, beam, clue)
             if not len(beam):
                 break
             rounds.append(beam)
-            texts, contents = concatenated([texts, more]), [*contents, *ways]
-        texts, _ = _once(texts, contents)
-        return texts.followed_by(*rounds, candidates)
+            texts, contents = concatenated([texts, more_texts]), np.append(contents, more)
+        return texts.taken(distinct(texts.scores, texts.nodes)).followed_by(*rounds, candidates)
 
     def _topics(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the entities at which the walk starts; all if the language model names none."""
@@ -152,27 +158,14 @@ class ContextBeam(RelationBeam):
         places = sorted({chosen - 1 for chosen in (answer["numbers"] if answer else ()) if 1 <= chosen <= len(candidates)})
         return candidates.taken(np.array(places)) if places else candidates
 
-    def _judged(self, question: Question, contents: Sequence[str], clue: str) -> Algorithm[str | None]:
-        """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
-        if self.language_model is None:
-            return clue
-        lines = "\n".join(f"- {text[:_LONGEST]}" for text in contents[: self.texts])
-        answer = yield from ask_model(self, question, _ENOUGH, "the search went on", texts=lines, clue=clue or "none")
-        if answer is None:
-            return clue
-        return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
-
-    def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
+    def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, np.ndarray]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
-        edges = yield Edges(beam.nodes)
-        edges = edges.masked(~question.typed(edges.far, self.text_types))
-        relations = yield from self._relations(question, beam, edges, clue)
-        rows = np.concatenate([np.zeros(0, np.int64), *(relation.edges for relation in relations)])
-        facts = [fact for relation in relations for fact in relation.facts()]
+        relations = yield from self._relations(question, beam, clue)
+        edges, facts = edges_of(relations), [fact for relation in relations for fact in relation.facts()]
         # If several relations lead to an entity, the first counts.
-        first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
-        rows, ways = rows[first], [f"{facts[place]}: " for place in first]
-        entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
+        first = np.sort(np.unique(edges.far, return_index=True)[1])
+        edges, ways = edges.taken(first), [f"{facts[place]}: " for place in first]
+        entities = reached(beam, edges.owner, edges.far, np.zeros(len(first)), self.name, edges.relation)
 
         # Context-based entity prune.
         texts, contents, owner = yield from self._texts(question, entities, ways, clue)
@@ -181,36 +174,25 @@ class ContextBeam(RelationBeam):
         best_places = best(entities.scores, self.width, entities.nodes)
         best_places = best_places[entities.scores[best_places] > 0]
         places = np.flatnonzero(np.isin(owner, best_places))
-        return entities.taken(best_places), texts.taken(places), [contents[place] for place in places]
+        return entities.taken(best_places), texts.taken(places), contents[places]
 
     def _texts(
         self, question: Question, entities: Candidates, ways: Sequence[str], clue: str
-    ) -> Algorithm[tuple[Candidates, list[str], np.ndarray]]:
+    ) -> Algorithm[tuple[Candidates, np.ndarray, np.ndarray]]:
         """Return the best texts of entities, what models read of each, after the `ways`, and the places of their entities."""
         near = yield Neighbors(entities.nodes)
         near = near.masked(question.typed(near.node, self.text_types))
-        owner, nodes = np.append(np.arange(len(entities)), near.owner), np.append(entities.nodes, near.node)
-        contents = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
-        if question.reads_texts:
-            request = Relevance(nodes, texts=contents, notes=question.notes)
-            scores = (yield WithQuery(request, f"{question.text} {clue}") if clue else request).astype(np.float64)
-        else:
-            scores = yield Similarity(nodes)
-        linked_texts = reached(entities, near.owner, near.node, scores[len(entities) :], self.name)
+        linked_texts = reached(entities, near.owner, near.node, np.zeros(len(near.node)), self.name)
         # The text of an entity itself has its path, and a linked one a step more.
-        texts = concatenated([replace(entities, scores=scores[: len(entities)]), linked_texts])
-        by = best(scores, self.texts, nodes)
-        return texts.taken(by), [contents[place] for place in by], owner[by]
-
-
-def _once(texts: Candidates, contents: Sequence[str]) -> tuple[Candidates, list[str]]:
-    """Return each text once, by its best score, best first, and what models read of each."""
-    by = distinct(texts.scores, texts.nodes)
-    return texts.taken(by), [contents[place] for place in by]
+        texts, owner = concatenated([entities, linked_texts]), np.append(np.arange(len(entities)), near.owner)
+        read = [ways[place] + text for place, text in zip(owner, (yield Texts(texts.nodes, titles=True)), strict=True)]
+        scores = (yield text_relevance(question, texts.nodes, read, clue)).astype(np.float64)
+        by = best(scores, self.texts, texts.nodes)
+        return replace(texts.taken(by), scores=scores[by]), np.array(read, object)[by], owner[by]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ThinkOnGraph2(System):
+class ThinkOnGraph2(ThinkOnGraph):
     """Beam search from the entities of the question, over relations that a language model chooses and entities that texts choose.
 
     Parameters
@@ -241,9 +223,6 @@ class ThinkOnGraph2(System):
 
     name = "think-on-graph-2"
 
-    language_model: Any = None
-    width: int = 3
-    depth: int = 3
     candidates: int = 50
     texts: int = 10
     decay: float = 0.8
