@@ -151,14 +151,9 @@ class LightRAG(System):
         if mode != "local":
             relations = by_level(FactSearch(self.top_k, signal=_relation_signal(index)), "high")
             levels = relations if mode == "global" else RoundRobin(entities, relations)
-        gathering: dict[str, Any] = {
-            "pick": self.chunk_pick or ("vector" if passages else "weight"),
-            "chunk_types": chunks,
-            "related": self.related_chunks,
-            "entity_tokens": self.entity_tokens,
-            "relation_tokens": self.relation_tokens,
-        }
-        lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
+        pick = self.chunk_pick or ("vector" if passages else "weight")
+        gathering = partial(self.part, ChunkGathering, pick=pick, chunk_types=chunks, related=self.related_chunks)
+        lists: list[Operator] = [gathering("entities"), gathering("relations")]
         if mode == "mix" and passages:
             entity_types = tuple(name for name in graph.type_names if chunks and name not in chunks)
             search = VectorSearch(self.chunk_top_k, returned=False)
