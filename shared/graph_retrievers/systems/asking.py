@@ -61,6 +61,20 @@ def ask_model(operator: Any, question: Question, prompt: Prompt, instead: str, *
     return answer
 
 
+def missing_clue(operator: Any, question: Question, prompt: Prompt, texts: Sequence[str], clue: str = "") -> Algorithm[str | None]:
+    """Return a clue to what is still to be found beside texts; None if the language model of an operator says that they suffice.
+
+    It answers with ``{"sufficient": ..., "clue": ...}``. The clue so far stays if it says nothing new, if there is none, and if it
+    fails, with a note.
+    """
+    if operator.language_model is None:
+        return clue
+    answer = yield from ask_model(operator, question, prompt, "the search went on", texts=listed(texts), clue=clue or "none")
+    if answer is None:
+        return clue
+    return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
+
+
 def note_failure(name: str, question: Question, error: LanguageModelError, instead: str) -> None:
     """Note that a language model failed, unless another operator, which asked the same model, has said why."""
     note = failure_note(error, instead)
@@ -77,14 +91,14 @@ def answer_texts(texts: Sequence[str], most: int) -> list[str]:
     return list(dict.fromkeys(text.strip() for text in texts if text.strip()))[:most]
 
 
-def listed(texts: Sequence[str], longest: int | None = None) -> str:
-    r"""Return texts as a list, of each the first `longest` characters.
+def listed(texts: Sequence[str]) -> str:
+    r"""Return texts as a list.
 
-    >>> print(listed(["Ada wrote it.", "Lyon"], longest=9))
-    - Ada wrote
+    >>> print(listed(["Ada wrote it.", "Lyon"]))
+    - Ada wrote it.
     - Lyon
     """
-    return "\n".join(f"- {text[:longest]}" for text in texts)
+    return "\n".join(f"- {text}" for text in texts)
 
 
 def numbered(options: Sequence[str]) -> str:

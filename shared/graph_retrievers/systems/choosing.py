@@ -14,7 +14,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Relevance, Request, Similarity, WithQuery
 from graph_retrievers.errors import LanguageModelError
-from graph_retrievers.systems.asking import INTEGER, NUMBER, array, note_failure, numbered, record
+from graph_retrievers.systems.asking import INTEGER, NUMBER, Prompt, array, ask_model, note_failure, numbered, record
 
 _SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
 
@@ -120,6 +120,16 @@ def best_options(
         weights = np.ones(len(scores)) if operator.language_model is None else scores
         choices.append(list(zip(places.tolist(), weights[places].tolist(), strict=True)))
     return choices
+
+
+def picked(operator: Any, question: Question, prompt: Prompt, options: Sequence[str], instead: str) -> Algorithm[np.ndarray]:
+    """Return the places of the options that a language model names by their numbers, ascending; all if it names none.
+
+    It answers with ``{"numbers": [...]}``. If it fails, a note says what was done `instead`.
+    """
+    answer = yield from ask_model(operator, question, prompt, instead, options=numbered(options))
+    numbers = {number for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(options)}
+    return np.array(sorted(numbers)) - 1 if numbers else np.arange(len(options))
 
 
 def or_by_relevance(search: Search) -> Search:

@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeRows, EdgeTexts
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, Prompt, ask_model, listed, record
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, missing_clue, record
 from graph_retrievers.systems.choosing import best_options, option_scores, or_by_relevance
 from graph_retrievers.systems.relations import Relation, edges_of, relation_options, relations_at, with_ends
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -33,7 +33,7 @@ _ENTITIES = (
     "Entities that {entity} leads to by {relation}:\n{options}\n\nQuestion: {question}"
 )
 _ENOUGH = Prompt(
-    "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}",
+    "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{texts}\n\nQuestion: {question}",
     record({"sufficient": BOOLEAN}),
 )
 
@@ -124,10 +124,8 @@ class RelationBeam(Operator):
             results = results.joined(beam)
             facts += yield EdgeTexts(edges.row)
             # Reasoning.
-            if remaining and self.language_model is not None:
-                answer = yield from ask_model(self, question, _ENOUGH, "the search went on", facts=listed(facts))
-                if answer is not None and answer["sufficient"]:
-                    break
+            if remaining and (yield from missing_clue(self, question, _ENOUGH, facts)) is None:
+                break
         return results.rescored(results.scores).followed_by(candidates)
 
     def _relations(self, question: Question, beam: Candidates, clue: str = "") -> Algorithm[list[Relation]]:

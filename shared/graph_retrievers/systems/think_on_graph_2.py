@@ -16,8 +16,8 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Texts
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, ask_model, listed, names_of, numbered, record
-from graph_retrievers.systems.choosing import or_by_relevance, text_relevance
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, missing_clue, names_of, record
+from graph_retrievers.systems.choosing import or_by_relevance, picked, text_relevance
 from graph_retrievers.systems.relations import edges_of
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.think_on_graph import RelationBeam, ThinkOnGraph
@@ -136,12 +136,11 @@ class ContextBeam(RelationBeam):
             # Each text once, by its best score.
             by = distinct(texts.scores, texts.nodes)
             texts, contents = texts.taken(by), contents[by]
-            if self.language_model is not None:
-                shown = listed(contents[: self.texts], _LONGEST)
-                answer = yield from ask_model(self, question, _ENOUGH, "the search went on", texts=shown, clue=clue or "none")
-                if answer is not None and answer["sufficient"]:
-                    break
-                clue = (answer or {}).get("clue", "").strip() or clue
+            shown = [text[:_LONGEST] for text in contents[: self.texts]]
+            next_clue = yield from missing_clue(self, question, _ENOUGH, shown, clue)
+            if next_clue is None:
+                break
+            clue = next_clue
             beam, more_texts, more = yield from self._round(question, beam, clue)
             if not len(beam):
                 break
@@ -154,9 +153,7 @@ class ContextBeam(RelationBeam):
         if self.language_model is None or len(candidates) < 3:
             return candidates
         (names,) = yield from names_of([candidates.nodes])
-        answer = yield from ask_model(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
-        places = sorted({chosen - 1 for chosen in (answer["numbers"] if answer else ()) if 1 <= chosen <= len(candidates)})
-        return candidates.taken(np.array(places)) if places else candidates
+        return candidates.taken((yield from picked(self, question, _TOPICS, names, "the search started at all entities")))
 
     def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, np.ndarray]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
