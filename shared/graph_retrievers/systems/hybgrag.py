@@ -135,36 +135,34 @@ class RoutedSearch(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the last choice found."""
+        shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
         attempts, result = list[str](), Candidates.none()
         for remaining in reversed(range(self.iterations)):
-            entities = yield from self._routed(question, attempts, result)
-            if entities is None:
+            # Router.
+            feedback = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
+            answer = yield from ask_model(self, question, _ROUTE, _instead(result), relations=shown, feedback=feedback)
+            if answer is None:
                 break
+            extracted = answer.get("entities", []) if answer["search"] == "graph" else []
+            # Prompts and notes name no others.
+            entities = [(entity["name"], entity["relations"][:_RADIUS]) for entity in extracted[:_MOST_ENTITIES]]
             route = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
+            # Retrievers.
             egos = yield from self._egos(question, entities)
             result = yield from self._retrieved(question, egos)
             if not remaining and not len(result) and egos:
                 question.notes.append(f"{self.name}: nothing is reached by {route:.200}; texts were searched")
+            # Validator.
             if not remaining or (yield from self._valid(question, egos, result)):
                 break
+            # Commenter.
             counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
             comment = yield from ask_model(self, question, _COMMENT, _instead(result), route=route, found=counts)
             if comment is None:
                 break
-            feedback = _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
-            attempts.append(f"- {route}: {feedback}")
+            advice = _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
+            attempts.append(f"- {route}: {advice}")
         return result if len(result) else (yield from self._retrieved(question, []))
-
-    def _routed(self, question: Question, attempts: list[str], before: Candidates) -> Algorithm[list[tuple[str, list[str]]] | None]:
-        """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
-        feedback = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
-        relations = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
-        route = yield from ask_model(self, question, _ROUTE, _instead(before), relations=relations, feedback=feedback)
-        if route is None:
-            return None
-        entities = route.get("entities", []) if route["search"] == "graph" else []
-        # Prompts and notes name no others.
-        return [(entity["name"], entity["relations"][:_RADIUS]) for entity in entities[:_MOST_ENTITIES]]
 
     def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[Egos]:
         """Return the nodes to which the relations of each entity lead, with the name of the entity."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,13 +90,12 @@ def relations_at(
     # One number for node, name and direction: at a hub, numbers are sorted many times as fast as rows of a table.
     key = (edges.owner * len(names) + name[number]) * 2 + incoming
     by = np.argsort(key, kind="stable")
+    edges, key = edges.taken(by), key[by]
     groups = [list[Relation]() for _ in near]
-    for part in np.split(by, starts(key[by])[1:]) if len(by) else ():
-        place, first = int(edges.owner[part[0]]), part[0]
-        relation = Relation(
-            int(candidates.nodes[place]), near[place], names[name[number[first]]], not incoming[first], edges.taken(part)
-        )
-        groups[place].append(relation)
+    for start, stop in pairwise([*starts(key).tolist(), len(key)]):
+        place, code = divmod(int(key[start]), 2 * len(names))
+        part = EdgeRows(*(column[start:stop] for column in edges))
+        groups[place].append(Relation(int(candidates.nodes[place]), near[place], names[code // 2], code % 2 == 0, part))
     return [group for group in groups if group]
 
 

@@ -130,30 +130,28 @@ class ContextBeam(RelationBeam):
     @or_by_relevance
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the texts of all rounds, then their entities, then the nodes found before."""
-        beam, clue, rounds = (yield from self._topics(question, candidates)), "", list[Candidates]()
+        beam, rounds, clue = candidates, list[Candidates](), ""
+        # Topic prune.
+        if self.language_model is not None and len(candidates) > 2:
+            (names,) = yield from names_of([candidates.nodes])
+            beam = candidates.taken((yield from picked(self, question, _TOPICS, names, "the search started at all entities")))
         texts, contents, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
         for _ in range(self.depth):
             # Each text once, by its best score.
             by = distinct(texts.scores, texts.nodes)
             texts, contents = texts.taken(by), contents[by]
+            # Reasoning.
             shown = [text[:_LONGEST] for text in contents[: self.texts]]
-            next_clue = yield from missing_clue(self, question, _ENOUGH, shown, clue)
-            if next_clue is None:
+            missing = yield from missing_clue(self, question, _ENOUGH, shown, clue)
+            if missing is None:
                 break
-            clue = next_clue
+            clue = missing
             beam, more_texts, more = yield from self._round(question, beam, clue)
             if not len(beam):
                 break
             rounds.append(beam)
             texts, contents = concatenated([texts, more_texts]), np.append(contents, more)
         return texts.taken(distinct(texts.scores, texts.nodes)).followed_by(*rounds, candidates)
-
-    def _topics(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the entities at which the walk starts; all if the language model names none."""
-        if self.language_model is None or len(candidates) < 3:
-            return candidates
-        (names,) = yield from names_of([candidates.nodes])
-        return candidates.taken((yield from picked(self, question, _TOPICS, names, "the search started at all entities")))
 
     def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, np.ndarray]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
