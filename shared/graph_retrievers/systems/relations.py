@@ -59,7 +59,7 @@ class Relation(NamedTuple):
         ends = [(self.near, far) if self.outgoing else (far, self.near) for far in self.far]
         return [f"{first} {self.name or 'is linked to'} {last}" for first, last in ends]
 
-    def ends(self) -> Options:
+    def end_options(self) -> Options:
         """Return the nodes to which it leads as options; a relevance model reads the edges."""
         return Options(self.far, self.facts(), self.edges.far, {"entity": self.near, "relation": self.text})
 

@@ -144,7 +144,7 @@ class RelationBeam(Operator):
     def _entities(self, question: Question, beam: Candidates, relations: list[Relation]) -> Algorithm[tuple[Candidates, EdgeRows]]:
         """Return the next beam, the best of the entities to which the relations lead, with the edge to each (entity prune)."""
         edges = edges_of(relations)
-        scores = yield from option_scores(self, question, _ENTITIES, [relation.ends() for relation in relations], alone=1.0)
+        scores = yield from option_scores(self, question, _ENTITIES, [relation.end_options() for relation in relations], alone=1.0)
         values = np.concatenate([np.zeros(0), *(each.score * part for each, part in zip(relations, scores, strict=True))])
         by = distinct(values, edges.far)[: self.width]
         if self.language_model is not None:
