@@ -332,7 +332,7 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
             Pipeline(VectorSearch(3), GatedPropagation(gate=lambda queries, batch, nodes: nodes > 0)),
             r"reads what Pairs is answered with, which only an index in memory has \(asked: Pairs\). Use an index in memory",
         ),
-        (TriGraphSearch(), "it reads the sentences and the names of all texts, and this index has none"),
+        (TriGraphSearch(), "it reads the sentences and the names of all texts, which PostgreSQL has"),
     ],
 )
 def test_a_request_that_needs_the_whole_graph_is_refused_by_name(corpus, system, words):

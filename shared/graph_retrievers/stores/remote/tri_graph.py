@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from torch.nn.functional import normalize
 
-from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.signals.named_sentences import SentenceRows
 from graph_retrievers.stores.remote.pages import SENTENCES, FetchedGraph
 
@@ -32,8 +31,7 @@ class StoredTriGraph:
     """
 
     def __init__(self, pages: FetchedGraph, types: tuple[str, ...]) -> None:
-        if pages.sentence_store is None:
-            raise WholeGraphError("the sentences and the names of all texts, and this index has none")
+        assert pages.sentence_store is not None
         self.pages, self.store, self.types = pages, pages.sentence_store, types
         self._near: dict[int, np.ndarray] = {}
         self._degrees: dict[int, int] = {}

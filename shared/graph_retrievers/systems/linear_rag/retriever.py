@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.linear_rag.search import TriGraphSearch
+from graph_retrievers.systems.linear_rag.search import TriGraphSearch, check_sentences
 from graph_retrievers.systems.system import System
 
 __all__ = ["LinearRAG"]
@@ -78,8 +77,5 @@ class LinearRAG(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search; WholeGraphError if the texts are in a database that has no sentences of them."""
-        if not index.has_sentences:
-            raise WholeGraphError(
-                "the sentences and the names of all texts, which PostgreSQL has after write_index(sentences=True)"
-            )
+        check_sentences(index)
         return self._search

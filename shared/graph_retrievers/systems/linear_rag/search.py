@@ -17,7 +17,9 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Similarity, Texts
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import capitalized_names
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.entities import as_entity_extractor, entity_key, without_opening
@@ -225,6 +227,7 @@ class TriGraphSearch(Operator):
     def _tri_graph(self, question: Question) -> Any:
         if question.in_memory:
             return tri_graph(question.index.graph, self.extractor, self.passage_type)
+        check_sentences(question.corpus)
         return question.queries.tri_graph(passage_types(question.corpus.facts, self.passage_type))
 
     def _activated(self, question: Question, tri: AnyTriGraph, entities: np.ndarray, cosines: np.ndarray) -> Algorithm[Activated]:
@@ -300,6 +303,12 @@ class TriGraphSearch(Operator):
         cosines = (similarities(queries, places) / lengths.clamp(min=1e-30)).clamp(min=0)
         passages = tri.passages if queries.seeds_allowed is None else tri.passages & queries.seeds_allowed
         return torch.nn.functional.pad(cosines.masked_fill(~passages, 0.0), (0, len(tri.names)))
+
+
+def check_sentences(corpus: Corpus) -> None:
+    """Raise WholeGraphError if texts are in a database that has no sentences of them."""
+    if not corpus.has_sentences:
+        raise WholeGraphError("the sentences and the names of all texts, which PostgreSQL has after write_index(sentences=True)")
 
 
 def _result_mask(queries: Queries, tri: TriGraph) -> Tensor:
