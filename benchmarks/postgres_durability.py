@@ -28,7 +28,7 @@ from pathlib import Path
 from select import select
 
 from benchmarks.durability import forked, run_at_once
-from graph_retrievers import Edge, GraphIndex, Node, WalkFusion
+from graph_retrievers import Edge, GraphIndex, LinearRAG, Node, WalkFusion
 from graph_retrievers.errors import DatabaseUnreachableError
 from graph_retrievers.operators import FactSearch
 from graph_retrievers.retrievers.retriever import Retriever
@@ -101,7 +101,12 @@ def group(owner: int, number: int) -> list[Node]:
     """Return the nodes of a writer after a number of its changes, of which every second one deletes a node."""
     size = _GROUP - number % 2
     return [
-        Node(f"{owner}-{place}", f"state {number} of a {_WORDS[place]}", metadata={"writer": owner, "source": f"{owner}.md"})
+        Node(
+            f"{owner}-{place}",
+            f"state {number} of a {_WORDS[place]} of Ada Holm",
+            f"Writer {owner}",
+            metadata={"writer": owner, "source": f"{owner}.md"},
+        )
         for place in range(size)
     ]
 
@@ -123,6 +128,7 @@ def change(database: PostgresDatabase, owner: int, number: int) -> None:
         add_edges=links(owner, number),
         embedding=_vectors,
         edge_signals=True,
+        sentences=True,
     )
 
 
@@ -138,11 +144,12 @@ def whole(database: PostgresDatabase, states: dict[int, int]) -> bool:
     nodes = [node for owner, number in states.items() for node in group(owner, number)]
     edges = [edge for owner, number in states.items() for edge in links(owner, number)]
     index = GraphIndex.from_nodes(nodes, edges, embedding=_vectors, edge_signals=True, metric="cosine")
-    write_index(index, database, "whole", replace=True)
+    write_index(index, database, "whole", replace=True, sentences=True)
     found, expected = (contents(database, name) for name in ("works", "whole"))
     held = [
         # Of the vectors, only that they are there, which are rounded.
         ({name: row[2:] for name, row in each[0].items()}, sorted((*edge[:4], *edge[5:8]) for edge in each[1]), *each[2:4])
+        + (each[5].keys(), each[6], [sentence[:2] for sentence in each[7]])
         for each in (found, expected)
     ]
     sql = "SELECT nodes, length FROM {corpora} WHERE name = %(name)s"
@@ -159,7 +166,9 @@ def read(url: str, owners: int, until: Callable[[int], bool], seed: int = 0) -> 
         try:
             if not retrievers:
                 opened = open_index(PostgresDatabase(url), "works", embedding=_vectors)
-                retrievers = [Retriever(opened, system) for system in (WalkFusion(form="links"), FactSearch(9, returned=False))]
+                retrievers = [
+                    Retriever(opened, system) for system in (WalkFusion(form="links"), FactSearch(9, returned=False), LinearRAG())
+                ]
             hits = draw.choice(retrievers).retrieve(f"state {_WORDS[draw.randrange(4)]}", k=9, scope={"writer": owner})
         except DatabaseUnreachableError:
             # The server is being started again.

@@ -64,10 +64,25 @@ def drop(database):
 
 
 def contents(database, name):
-    """All that the tables hold of an index, by the ids of nodes; with each edge its vector, and the digest of what that is of."""
-    nodes, edges, words, terms, vectors, strays = database.read(*((text, {"name": name}) for text in _CONTENTS))
+    """All that the tables hold of an index, by the ids of nodes; with each edge its vector, and the digest of what that is of.
+
+    These are nodes, edges, words, terms, vectors, and names, mentions and sentences.
+    """
+    rows = database.read(*((text, {"name": name}) for text in _CONTENTS))
+    nodes, edges, words, terms, vectors, *sentences, strays = rows
     assert strays == [], "a vector of an edge that is not there"
-    return {row[0]: row for row in nodes}, sorted(edges), sorted(words), dict(terms), dict(vectors)
+    return {row[0]: row for row in nodes}, sorted(edges), sorted(words), dict(terms), dict(vectors), *_named(*sentences)
+
+
+def _named(names, mentions, sentences):
+    """The vectors of names by their keys, and mentions and sentences by ids of nodes and by keys: numbers follow the changes."""
+    keys = {number: key for number, key, _ in names}
+    assert len(set(keys.values())) == len(keys)
+    return (
+        {key: vector for _, key, vector in names},
+        sorted((node, keys[number], count) for node, number, count in mentions),
+        sorted((node, tuple(keys[number] for number in numbers), vector) for node, numbers, vector in sentences),
+    )
 
 
 _OF = "JOIN {corpora} c ON c.corpus = x.corpus AND c.name = %(name)s"
@@ -82,5 +97,8 @@ _CONTENTS = [
     f"SELECT n.id, x.term, substring(x.posting, 5) FROM {{words}} x {_OF} {_NODE}.node",
     f"SELECT x.term, x.nodes FROM {{terms}} x {_OF}",
     f"SELECT n.id, x.vector::text FROM {{vectors}} x {_OF} {_NODE}.node",
+    f"SELECT x.name, x.key, x.vector::text FROM {{names}} x {_OF}",
+    f"SELECT n.id, x.name, x.count FROM {{mentions}} x {_OF} {_NODE}.node",
+    f"SELECT n.id, x.names, x.vector::text FROM {{sentences}} x {_OF} {_NODE}.node",
     f"SELECT v.* FROM {{edge_vectors}} v WHERE NOT EXISTS (SELECT FROM {{edges}} x WHERE {_SAME_EDGE})",
 ]

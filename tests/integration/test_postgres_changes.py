@@ -66,7 +66,7 @@ def as_one_write_leaves(database, name, index):
     write_index(index, database, f"{name} whole", replace=True)
     found = []
     for each in (name, f"{name} whole"):
-        held, edges, words, terms, vectors = contents(database, each)
+        held, edges, words, terms, vectors, *_ = contents(database, each)
         by_place = sorted(edges, key=lambda edge: edge[4])
         vectors = {node: np.round(json.loads(vector), 5).tolist() for node, vector in vectors.items()}
         corpus = PostgresCorpus(database, each)

@@ -21,6 +21,7 @@ from graph_retrievers.stores.postgres import (
 from graph_retrievers.stores.postgres.writer import write_graph
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from tests.helpers import HashEmbedding
+from tests.postgres import contents
 from tests.walks import check_near
 
 pytestmark = [pytest.mark.slow, pytest.mark.database]
@@ -133,21 +134,8 @@ def test_of_many_passages_the_100_nearest_begin_the_walk(postgres):
 
 
 def stored(database, name):
-    """All that the tables hold of sentences and names: by the ids of nodes and by keys, as numbers follow the order of changes."""
-    of = "JOIN {corpora} c ON c.corpus = x.corpus AND c.name = %(name)s"
-    node = "JOIN {nodes} n ON n.corpus = x.corpus AND n.node = x.node"
-    names, mentions, sentences = database.read(
-        (f"SELECT x.name, x.key, x.vector::text FROM {{names}} x {of}", {"name": name}),
-        (f"SELECT n.id, x.name, x.count FROM {{mentions}} x {of} {node}", {"name": name}),
-        (f"SELECT n.id, x.names, x.vector::text FROM {{sentences}} x {of} {node}", {"name": name}),
-    )
-    keys = {number: key for number, key, _ in names}
-    assert len(set(keys.values())) == len(keys)
-    return (
-        {key: vector for _, key, vector in names},
-        sorted((node, keys[number], count) for node, number, count in mentions),
-        sorted((node, tuple(keys[number] for number in numbers), vector) for node, numbers, vector in sentences),
-    )
+    """All that the tables hold of names, mentions and sentences."""
+    return contents(database, name)[5:]
 
 
 @pytest.mark.parametrize("seed", range(6))
