@@ -5,7 +5,7 @@ import math
 import pickle
 import sys
 from copy import deepcopy
-from dataclasses import FrozenInstanceError, dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from graph_retrievers import (
     WalkFusion,
 )
 from graph_retrievers.commands.cli import main
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingSignalError, UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
 from graph_retrievers.systems import System, every_system, read_system
 from graph_retrievers.systems import system as module
@@ -126,6 +126,19 @@ def test_objects_are_not_shown_and_give_no_text_that_is_read_as_another_system()
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "system"), list(every_system().items()))
+def test_a_parameter_that_is_refused_is_named_as_it_was_given(name, system):
+    """An operator of the system may know it by another name."""
+    index = linked_index()
+    for parameter in fields(system):
+        if set(parameter.type.split(" | ")) <= {"int", "float", "str", "None"}:
+            for value in (0, -1, -0.5, math.nan, "nonsense"):
+                try:
+                    Retriever(index, replace(system, **{parameter.name: value}))
+                except GraphRetrieverError as error:
+                    assert parameter.name in str(error) or isinstance(error, MissingSignalError)
 
 
 @pytest.mark.parametrize(

@@ -153,4 +153,4 @@ class Re2(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the first search followed by the reranker."""
-        return Pipeline(self.first or VectorSearch(self.depth), Rerank())
+        return Pipeline(self.first or VectorSearch(positive("depth", self.depth)), Rerank())

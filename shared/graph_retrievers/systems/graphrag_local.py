@@ -173,6 +173,7 @@ class GraphRAGLocal(System):
         """Return vector search for entities, and their texts."""
         texts, reports = (passage_types(index.facts, name) for name in (self.passage_type, self.report_type))
         entity_types = tuple(name for name in index.facts.type_names if name not in (*texts, *reports))
-        search = VectorSearch(self.entities, returned=False, types=entity_types if texts or reports else ())
+        types = entity_types if texts or reports else ()
+        search = VectorSearch(positive("entities", self.entities), returned=False, types=types)
         facts = self.relationships if self.facts else 0
         return Pipeline(search, EntityTexts(text_types=texts, report_types=reports, relationships=facts))

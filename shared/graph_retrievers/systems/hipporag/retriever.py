@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.index.corpus import Corpus
@@ -85,7 +86,8 @@ class HippoRAG(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of facts followed by the walk."""
-        linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
+        limit = positive("facts", self.facts)
+        linking = FactLinking(limit, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
         return Pipeline(linking, self.part(PassageWalk))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, keywords_of
+from graph_retrievers.arguments import check_keywords, keywords_of, positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -111,7 +111,7 @@ class LeSeGR(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return hybrid search and message passing."""
-        return Pipeline(self.first or _candidates(index, self.candidates), self._search(index))
+        return Pipeline(self.first or _candidates(index, positive("candidates", self.candidates)), self._search(index))
 
     def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: without a trained model, over passages whose names do not lead."""

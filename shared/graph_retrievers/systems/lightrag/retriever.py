@@ -118,10 +118,11 @@ class LightRAG(System):
     passage_type: str = "passage"
 
     def __post_init__(self) -> None:
-        """Check the mode and the numbers of results."""
+        """Check the choices and the numbers."""
         choice("mode", self.mode, _MODES)
-        positive("top_k", self.top_k)
-        positive("chunk_top_k", self.chunk_top_k)
+        choice("chunk_pick", self.chunk_pick, (None, "vector", "weight"))
+        for name in ("top_k", "chunk_top_k", "related_chunks", "entity_tokens", "relation_tokens"):
+            positive(name, getattr(self, name))
 
     def compose(self, index: Corpus) -> Operator:
         """Return the searches of the mode, then the chunks."""
