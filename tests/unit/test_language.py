@@ -16,7 +16,7 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.signals import language
-from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_json, complete_many
+from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_json, complete_many, failure_note
 
 NAMES = {
     "type": "object",
@@ -260,6 +260,13 @@ def test_many_prompts_run_together_and_one_failure_stops_nothing():
     assert most == 3
     assert isinstance(answers.pop(1), LanguageModelError)
     assert answers == [{"names": [p]} for p in prompts if p != "bad"]
+
+
+def test_a_note_on_a_failure_is_one_line_of_whole_words():
+    error = LanguageModelError("The language model failed (RuntimeError: " + "quota exceeded,\n" * 100 + ").")
+    note = failure_note(error, "all facts are kept")
+    assert note == f"The language model failed (RuntimeError: {'quota exceeded, ' * 9}quota ...; all facts are kept"
+    assert len(note.partition(";")[0]) <= 200
 
 
 def test_one_worker_asks_in_the_calling_thread_and_in_order():

@@ -18,6 +18,7 @@ from referencing.exceptions import Unresolvable
 from graph_retrievers.arguments import positive
 from graph_retrievers.concurrency import at_most, call_or_await, in_threads, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
+from graph_retrievers.graph.labels import one_line
 from graph_retrievers.progress import progress_bar
 
 __all__ = ["LanguageModel"]
@@ -213,14 +214,14 @@ def complete_many(
 
 
 def failure_note(error: Exception, instead: str) -> str:
-    """Return the note on a question for which a language model failed: why, in at most 200 characters, and what was done instead.
+    """Return the note on a question for which a language model failed: why, in a line of 200 characters, and what was done instead.
 
     No search raises this error: it goes on without the answer, and its hits have this note.
 
     >>> failure_note(LanguageModelError("The language model failed (RuntimeError: no quota)."), "all facts are kept")
     'The language model failed (RuntimeError: no quota); all facts are kept'
     """
-    return f"{f'{reason(error):.200}'.rstrip('.')}; {instead}"
+    return f"{one_line(reason(error).rstrip('.'), 200)}; {instead}"
 
 
 _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*)\n[^\S\n]*```", re.DOTALL)
