@@ -249,7 +249,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
     named.name = "hashes"
     cases = [
         (DimensionMismatchError, "has vectors of width 16, and this index of width 32. Give another", nodes, wide, "works"),
-        (DimensionMismatchError, "has vectors of width 16, and this index of width 0. Give another", nodes, None, "works"),
+        (DimensionMismatchError, "this index has none: build it with embedding=. Give another", nodes, None, "works"),
         (InvalidArgumentError, "of the model 'HashEmbedding', and this index of 'another-model'. Give", nodes, models_, "works"),
         (
             InvalidArgumentError,

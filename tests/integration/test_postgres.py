@@ -450,13 +450,16 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres, pages)
     size = len(index)
     cases = [
         (DimensionMismatchError, "has vectors of width 16, and this index of width 32. Give another", nodes, HashEmbedding(32)),
-        (DimensionMismatchError, "has vectors of width 16, and this index of width 0. Give another", nodes, None),
+        (DimensionMismatchError, "this index has none: build it with embedding=. Give another", nodes, None),
         (InvalidArgumentError, "of the model 'HashEmbedding', and this index of 'another-model'. Give", nodes, named),
         (InvalidArgumentError, f"{size} nodes, and {size} of them are not in this index: it may be of", other, HashEmbedding(16)),
     ]
     for kind, said, given, model in cases:
         with pytest.raises(kind, match=said):
             write_index(GraphIndex.from_nodes(given, embedding=model), postgres, "works")
+    write_index(GraphIndex.from_nodes(nodes), postgres, "words")
+    with pytest.raises(DimensionMismatchError, match="has no vectors, and this index has some of width 16. Give another"):
+        write_index(index, postgres, "words")
     with pytest.raises(MissingSignalError, match="no BM25"):
         write_index(GraphIndex.from_nodes(nodes, bm25=False), postgres, "works")
     with pytest.raises(InvalidArgumentError, match="compares its vectors by dot products, and engines by cosine, .* metric="):
@@ -467,7 +470,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres, pages)
     with pytest.raises(InvalidArgumentError, match="database is .*; expected a PostgresDatabase"):
         write_index(index, "postgresql:///works", "works")
     assert contents(postgres, "works") == whole
-    with pytest.raises(InvalidArgumentError, match="has no index 'dots' in the schema .*; write it with .*. It has 'works'.$"):
+    with pytest.raises(InvalidArgumentError, match="has no index 'dots' in the schema .*; write it .* It has 'words', 'works'"):
         opened(postgres, "dots")
     for _, _, given, model in cases:
         replacing = GraphIndex.from_nodes(given, embedding=model)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, shown
 from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["Changes"]
@@ -31,6 +31,22 @@ def check_loss(where: str, size: int, loss: int, replace: bool) -> None:
             f"{where} holds {size:,} nodes, and {loss:,} of them are not in this index: it may be of other documents. Give another "
             "name to write this one beside it, or pass replace=True to write it in its place."
         )
+
+
+def check_same_vectors(where: str, there: tuple[int, str], given: tuple[int, str]) -> None:
+    """Raise an error unless an index has the same vectors as an engine: their width, 0 for none, and their model, "" if unknown."""
+    (width, model), (given_width, given_model) = there, given
+    way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
+    if width != given_width:
+        if not width:
+            reason = f"no vectors, and this index has some of width {given_width}"
+        elif not given_width:
+            reason = f"vectors of width {width}, and this index has none: build it with embedding="
+        else:
+            reason = f"vectors of width {width}, and this index of width {given_width}"
+        raise DimensionMismatchError(f"{where} has {reason}. {way}")
+    if model and given_model and model != given_model:
+        raise InvalidArgumentError(f"{where} has vectors of the model {model!r}, and this index of {given_model!r}. {way}")
 
 
 def check_lengths(dense: DenseIndex) -> None:

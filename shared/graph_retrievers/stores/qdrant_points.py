@@ -15,7 +15,6 @@ from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
     DatabaseUnreachableError,
-    DimensionMismatchError,
     GraphRetrieverError,
     InvalidArgumentError,
     MissingSignalError,
@@ -25,7 +24,7 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, warn_of_bare
+from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, check_same_vectors, warn_of_bare
 from graph_retrievers.systems.traits import traits_of
 
 __all__ = ["settings"]
@@ -145,12 +144,8 @@ class QdrantPoints:
         names = (properties.get("embedding", ""), self.embedding_name)
         self.embedding_name = self.embedding_name or names[0]
         self.fresh = not fits or width != old_width or (all(names) and names[0] != names[1])
-        if not self.fresh or replace:
-            return
-        way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
-        if width != old_width:
-            raise DimensionMismatchError(f"{subject} has vectors of width {old_width}, and this index of width {width}. {way}")
-        raise InvalidArgumentError(f"{subject} has vectors of the model {names[0]!r}, and this index of {names[1]!r}. {way}")
+        if not replace:
+            check_same_vectors(subject, (old_width, names[0]), (width, names[1]))
 
     def _absent(self, replace: bool) -> list[Any]:
         """Return the ids of the points whose nodes the index lacks."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from graph_retrievers.errors import DimensionMismatchError, DuplicateNodeError, InvalidArgumentError, shown
+from graph_retrievers.errors import DuplicateNodeError, shown
 from graph_retrievers.graph.corpus_graph import EdgeLike
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres.database import Writing
@@ -103,15 +103,6 @@ class Change:
             ids=list(ids),
         ).fetchall()
         return {row[0]: NodeRow(*row[1:]) for row in rows}
-
-    def check_vectors(self, where: str, dimension: int, model: str, way: str) -> None:
-        """Raise an error if vectors are of another width or model than those that are there; `way` says what to do."""
-        if dimension != self.dimension:
-            raise DimensionMismatchError(
-                f"{where} has vectors of width {self.dimension}, and this index of width {dimension}. {way}"
-            )
-        if self.embedding and model and encoded(model) != self.embedding:
-            raise InvalidArgumentError(f"{where} has vectors of the model {self.embedding!r}, and this index of {model!r}. {way}")
 
     def write(self, block: NodeBlock, positions: Sequence[int] | None = None, advance: Callable[[], Any] = lambda: None) -> None:
         """Write nodes, unless they are there with the same contents.

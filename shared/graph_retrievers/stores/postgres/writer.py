@@ -18,7 +18,7 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.word_signal import languages_of
-from graph_retrievers.stores.changes import check_lengths, check_loss, warn_of_bare, warn_of_bare_nodes
+from graph_retrievers.stores.changes import check_lengths, check_loss, check_same_vectors, warn_of_bare, warn_of_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing, check_database
@@ -209,8 +209,7 @@ def _write(
         absent_nodes = [node for node_id, node in rows if node_id not in ids]
         check_loss(where, len(rows), len(absent_nodes), replace)
         if not replace and rows:
-            way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
-            change.check_vectors(where, dimension, embedding_name, way)
+            check_same_vectors(where, (change.dimension, change.embedding), (dimension, encoded(embedding_name)))
         is_other_model = replace and (not embedding_name or encoded(embedding_name) != change.embedding)
         if replace:
             # The vectors may be of another model, whose name is not known.
