@@ -10,9 +10,11 @@ import pytest
 from graph_retrievers import Edge, EgoGRAG, GraphIndex, GRetriever, LightRAG, Node, Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import FactSearch, GatedPropagation, Pipeline
+from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres import (
     PostgresCorpus,
     PostgresEdgeVectors,
+    Written,
     open_index,
     read_index,
     update_index,
@@ -292,7 +294,7 @@ def test_edges_get_vectors_of_an_index_that_has_none_only_if_asked(postgres):
     assert not PostgresCorpus(postgres, "works").edge_dimension
     retriever = Retriever(open_index(postgres, "works", embedding=model), LightRAG(), backfill=False)
     assert str(retriever.retrieve("loom").notes).count("edge vectors") == 0
-    update_index(postgres, "works", edge_signals=True, embedding=model)
+    assert update_index(postgres, "works", edge_signals=True, embedding=model) == Written(Changes(), Changes(), len(EDGES) + 1)
     # What is open follows.
     assert "1 to the store of edge vectors" in str(retriever.retrieve("loom").notes)
     expected = built(model, [*EDGES, ("e", "a", "near")], [*NODES, Node("e", "A weft.")])

@@ -36,10 +36,11 @@ _SHARE = 0.1
 
 
 class Written(NamedTuple):
-    """What a change of an index in PostgreSQL changed: nodes, with their words and vectors, and edges."""
+    """What a change of an index in PostgreSQL wrote: nodes, with their words and vectors, edges, and how many vectors of edges."""
 
     nodes: Changes
     edges: Changes
+    edge_vectors: int
 
 
 class NodeRow(NamedTuple):
@@ -230,7 +231,7 @@ class Change:
                 # For a user without this right, the server only warns, and makes the statistics itself later.
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
-        vectors = self._write_edge_vectors(settings, vectors_of_edges)
+        edge_vectors = self._write_edge_vectors(settings, vectors_of_edges)
         self._write_sentences(settings, sentence_reader)
         mark_blank(writing, corpus)
         ((moves,),) = writing.run(
@@ -239,7 +240,7 @@ class Change:
         nodes = Changes(writes, moves, self._deleted)
         state = corpus_traits(writing, corpus, settings, include_titles)
         is_same = (settings, state.traits, dimension) == (self.settings, self.traits, self.dimension)
-        if not is_same or any(nodes) or any(self._edges) or vectors:
+        if not is_same or any(nodes) or any(self._edges) or edge_vectors:
             writing.run(
                 "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
                 "next_edge = %(next_edge)s, dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, "
@@ -254,7 +255,7 @@ class Change:
                 settings=json.dumps(settings),
                 traits=json.dumps(state.traits),
             )
-        return Written(nodes, self._edges)
+        return Written(nodes, self._edges, edge_vectors)
 
     def delete_edge_vectors(self) -> None:
         """Delete the vectors of all edges; if there are to be some, :meth:`finish` writes new ones."""
