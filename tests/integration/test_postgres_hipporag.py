@@ -35,6 +35,9 @@ FILTERS = [
     {"seed_filter": {"year": {"$ne": 0}}},
     {"traversal_filter": {"year": {"$ne": 2}}},
     {"scope": {"year": {"$in": [0, 1, 3]}}},
+    # Of one kind alone, each node is both.
+    {"scope": {"$type": "phrase"}},
+    {"scope": {"$type": "passage"}},
 ]
 
 
@@ -48,7 +51,7 @@ def random_graph(seed):
             " ".join(draw.choices(WORDS, k=draw.randint(1, 4))),
             draw.choice(["", f"{draw.choice(WORDS)} {row}"]),
             kinds[row] if row < len(kinds) else draw.choice(kinds),
-            # A scope has both kinds.
+            # A scope of years has both kinds.
             {"year": 3 if row < len(kinds) else row % 3},
         )
         for row in range(size)

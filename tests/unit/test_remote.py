@@ -16,6 +16,7 @@ from graph_retrievers import (
     FastInsight,
     GraphIndex,
     GRetriever,
+    HippoRAG1,
     LeSeGR,
     LightRAG,
     LinearRAG,
@@ -344,7 +345,7 @@ def test_a_request_that_needs_the_whole_graph_is_refused_by_name(corpus, system,
 def test_the_form_of_walk_fusion_is_not_guessed_from_a_part():
     nodes, edges, vectors = random_corpus(2, 60, 100)
     plain = [Node(node.id, node.text) for node in nodes], edges, vectors
-    with pytest.raises(InvalidArgumentError, match="it reads 'type_names' of the whole graph"):
+    with pytest.raises(InvalidArgumentError, match="it reads 'holds passages' of the whole graph"):
         Retriever(engines(plain)[3], WalkFusion())
 
 
@@ -470,6 +471,34 @@ def test_types_and_relations_of_a_scope_are_its_own_whatever_was_read_before(cor
     told = scoped.facts.value("schema triples")
     assert told and {kind for source, _, target in told for kind in (source, target)} == {"film"}
     assert len(remote.facts.value("schema triples")) > len(told)
+
+
+def test_the_types_of_a_scope_are_read_once_where_a_system_asks_for_them(corpus, monkeypatch):
+    reads, schema = [], MemoryGraph.schema
+    monkeypatch.setattr(MemoryGraph, "schema", lambda graph: reads.append(1) or schema(graph))
+    index, graph, vectors, _ = engines(corpus)
+    remote = RemoteIndex(graph, vectors=vectors, words=MemoryWords(index), relevance=CountingRelevance())
+    film, own = {"$type": "film"}, question_vectors(corpus)
+    for system in (FastInsight(budget=10), WalkFusion(form="names"), SpreadingActivation(passages=None), "hybrid"):
+        Retriever(remote, system).retrieve_batch(QUESTIONS, vectors=own, scope=film)
+    assert reads == []
+    # Among films alone, and without them, each node is a chunk of its own.
+    system = LightRAG(mode="local", passage_type="film", threshold=-1)
+    for scope in (film, {"$type": {"$ne": "film"}}, {"$type": {"$ne": "place"}}, {}):
+        there, here = (Retriever(each, system, backfill=False) for each in (remote, index))
+        batch = there.retrieve_batch(QUESTIONS, vectors=own, scope=scope)
+        assert_same(batch, here.retrieve_batch(QUESTIONS, vectors=own, scope=scope))
+        assert any(batch) and there.retrieve(QUESTIONS[0], vector=own[0], scope=scope)
+    assert len(reads) == 3
+
+
+@pytest.mark.parametrize("scope", [{"$type": "film"}, {"$type": "person"}, {"$type": {"$ne": "place"}}, {"$type": "none"}], ids=str)
+def test_nodes_of_a_scope_are_listed_of_the_types_that_the_system_returns_there(corpus, scope):
+    index, graph, vectors, _ = engines(corpus)
+    remote = RemoteIndex(graph, vectors=vectors, words=MemoryWords(index))
+    there, here = (Retriever(each, HippoRAG1(passage_type="film"), k=150).retrieve("", scope=scope) for each in (remote, index))
+    assert [hit.id for hit in there] == [hit.id for hit in here]
+    assert [note for note in there.notes if not note.startswith("round trips")] == list(here.notes)
 
 
 def test_limits_end_a_call(corpus):

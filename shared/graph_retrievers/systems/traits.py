@@ -101,7 +101,7 @@ def is_place(node: str, metadata: Mapping[str, Any]) -> bool:
 
 def is_knowledge_graph(graph: GraphFacts) -> bool:
     """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`."""
-    return len(graph.type_names) - len(name_types(graph)) > 1 and not holds_passages(graph)
+    return not holds_passages(graph) and len(graph.type_names) - len(name_types(graph)) > 1
 
 
 def names_identify(index: Corpus) -> bool:

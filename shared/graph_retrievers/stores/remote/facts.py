@@ -26,11 +26,14 @@ class StoredFacts:
         Number of nodes N.
     traits : mapping
         See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is known.
+    read_types : callable, optional
+        Adds the node types to `traits`, when they are first read; without it, they are refused if they are not there.
     """
 
-    def __init__(self, size: int, traits: Mapping[str, Any]) -> None:
+    def __init__(self, size: int, traits: Mapping[str, Any], read_types: Callable[[], None] | None = None) -> None:
         self.size, self.cache = size, Cache()
         self.traits: dict[str, Any] = {**_ASSUMED, **traits}
+        self._read_types = read_types
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -49,6 +52,8 @@ class StoredFacts:
     @property
     def type_names(self) -> Sequence[str]:
         """Distinct node types."""
+        if "type_names" not in self.traits and self._read_types is not None:
+            self._read_types()
         return self.value("type_names")  # type: ignore[no-any-return]
 
     @property

@@ -39,8 +39,6 @@ __all__ = ["RemoteIndex"]
 
 # How many scopes are kept at most, and how many nodes they have at most in all, as a multiple of those of the graph.
 _SCOPES, _COPIES = 1000, 2
-# Traits that are read anew for a scope, as its edges determine them.
-_OF_EDGES = ("schema triples",)
 
 
 class RemoteIndex(Corpus):
@@ -269,8 +267,11 @@ class RemoteIndex(Corpus):
         index.edge_vectors = None if self.edge_vectors is None else self.edge_vectors.within(graph.ids)
         index.sentences = None if self.sentences is None else self.sentences.within(graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
-        # Retrievers choose their form by the whole graph; the relations between the types of the scope are read anew.
-        index._facts = StoredFacts(index.size, {name: value for name, value in self._facts.traits.items() if name not in _OF_EDGES})
+        # Most facts are of the whole graph; the types of the scope, and the relations between them, are read when they are needed.
+        traits = {name: value for name, value in self._facts.traits.items() if name != "schema triples"}
+        if len(traits.get("type_names", ())) > 1:
+            del traits["type_names"]
+        index._facts = StoredFacts(index.size, traits, index.read_schema)
         index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
         return index
 

@@ -66,7 +66,7 @@ class RemoteRetriever(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads data that depend on the whole graph, such as HippoRAG; without `words`, also names in a question,
+        If the retriever reads data that depend on the whole graph, such as LinearRAG; without `words`, also names in a question,
         and the properties by which WalkFusion chooses its form. Raised by the constructor if it is known before the first
         question.
 
@@ -81,9 +81,9 @@ class RemoteRetriever(Retriever):
 
     A filter is a mapping, and is evaluated here on fetched nodes; the first on a field may take one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
-    of only its nodes. The first call of a scope takes one more round trip, for MoR two. In a scope, a form is still chosen by the
-    properties of the whole graph. Hits have no ``plain_rank``, and their edges no metadata. The graph must not change during a
-    call.
+    of only its nodes. The first call of a scope takes one more round trip, or two if the system reads node types, as MoR does.
+    Whether texts are passages or pieces, by which a form is chosen, is that of the whole graph. Hits have no ``plain_rank``, and
+    their edges no metadata. The graph must not change during a call.
 
     Examples
     --------
@@ -159,7 +159,14 @@ class RemoteRetriever(Retriever):
     def _list_nodes(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
         conditions = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
-        types = self._types_of(self.index, call)
+        retriever = self
+        if "scope" in call.filters and self.types != self._chosen_types:
+            # A system may return other types in a scope.
+            try:
+                retriever = self.over(self.index.within(call.filters["scope"]))  # type: ignore[arg-type]
+            except EmptyGraphError:
+                return Hits((), (LISTING_NOTE, EMPTY_SCOPE))
+        types = retriever._types_of(call)
         conditions += [READABLE] if types is None else [READABLE, types]
         backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": conditions}})
         (question,) = backend.questions()
@@ -189,14 +196,14 @@ class RemoteRetriever(Retriever):
         parts = replace(call, filters=filters).parts(self.batch_size)
         return [hits for part in parts if part.queries for hits in self._batch(index, part)]
 
-    def _types_of(self, index: RemoteIndex, call: Call) -> Mapping[str, Any] | None:
+    def _types_of(self, call: Call) -> Mapping[str, Any] | None:
         """Return the filter of the node types that may be returned; None for all.
 
         Types of mere names may not, unless `types`, or a filter by a node that it lets pass, asks for one of them.
         """
         if self.types is not None:
             return {"$type": {"$in": list(self.types)}}
-        names = list(name_types(index.facts))
+        index, names = self.index, list(name_types(self.index.facts))
         if not names or ("filter" in call.filters and _holds(index, call.filters["filter"], {"$type": {"$in": names}})):
             return None
         condition = {"$type": {"$nin": names}}
@@ -204,11 +211,12 @@ class RemoteRetriever(Retriever):
         return None if index.is_scope and not _holds(index, condition) else condition
 
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
-        types = self._types_of(index, call)
+        retriever = self if index is self.index else self.over(index)
+        types = retriever._types_of(call)
         queries = StoredQueries.of(index, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
         backend = RemoteBackend(queries, call.filters | ({} if types is None else {"types": types}))
         try:
-            return _hits(self if index is self.index else self.over(index), backend)
+            return _hits(retriever, backend)
         except WholeGraphError as error:
             names = ", ".join(sorted(backend.request_types))
             reason = f"it reads {error} (asked: {names}). {_IN_MEMORY}"
