@@ -3,6 +3,7 @@
 import re
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +56,7 @@ from graph_retrievers.errors import (
     GraphRetrieverError,
     InvalidArgumentError,
     InvalidVectorError,
+    MissingSignalError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import (
@@ -70,6 +72,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.stores.remote import RemoteIndex, StoredEdge
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
+from graph_retrievers.systems import every_system
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.helpers import listening
@@ -321,6 +324,26 @@ def test_batches_are_those_of_the_retriever(corpus):
 def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
     with pytest.raises(InvalidArgumentError, match=words):
         Retriever(engines(corpus)[3], system)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scale-out.md").read_text(encoding="utf-8")
+NEEDS = re.findall(r"^\| (.+) \| (.+) \|$", PAGE.partition("| systems | need,")[2].partition("\n\n")[0], re.MULTILINE)[1:]
+
+
+def test_the_page_says_which_systems_run_and_what_they_need(corpus):
+    index, graph, vectors, with_bm25 = engines(corpus, embedding=Letters())
+    bare = RemoteIndex(graph, vectors=vectors, embedding=Letters())
+    with_words = RemoteIndex(graph, vectors=vectors, words=MemoryWords(index), embedding=Letters())
+    places = (bare, with_bm25, with_words, index.with_models(embedding=Letters()))
+    parts = [re.findall(r"`([\w-]+)`", systems) for systems, _ in NEEDS]
+    assert sorted(name for names in parts for name in names) == sorted(every_system())
+    for place, names in enumerate(parts):
+        for name in names:
+            inputs = {"plan": [{"type": "film", "restriction": "word1"}]} if name == "mor" else {}
+            assert Retriever(places[place], name).retrieve(QUESTIONS[0], **inputs)
+            for other in places[:place]:
+                with pytest.raises((InvalidArgumentError, MissingSignalError)):
+                    Retriever(other, name).retrieve(QUESTIONS[0])
 
 
 @pytest.mark.parametrize(
@@ -903,8 +926,10 @@ def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
     whole = [*nodes, named], edges, np.concatenate([vectors, ONE[None]])
     index = index_of(whole)
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
-    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads facts of the graph without .*'entity'"):
-        Retriever(remote, WalkFusion())
+    for system in (WalkFusion(), WalkFusion(form="links")):
+        with pytest.raises(InvalidArgumentError, match=r"reads facts .* without .*'entity'.* form=\"links\" and bridges=0"):
+            Retriever(remote, system)
+    assert Retriever(remote, WalkFusion(form="links", bridges=0)).retrieve("word1", vector=ONE)
 
 
 def test_nodes_that_are_mere_names_are_returned_only_if_asked_for_as_in_memory():

@@ -151,7 +151,7 @@ class RemoteIndex(Corpus):
         self.dimension = getattr(vectors, "dimension", 0)
         self._reopen, self.pinned, self._newer = reopen, pinned, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
-        self._facts = StoredFacts(self.size, traits)
+        self._facts = StoredFacts(self.size, traits, self.read_schema)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
         pages = self.pages()
         pages.take(page)

@@ -104,7 +104,7 @@ class RemoteRetriever(Retriever):
             name = _name(system)
             if "operator" in self.__dict__:
                 _refuse_whole(name, self.operator)
-            hint = ' Give form="links".' if name == "WalkFusion" else ""
+            hint = ' Give form="links" and bridges=0.' if name == "WalkFusion" else ""
             raise InvalidArgumentError(
                 f"{name} cannot run on a graph in a database: it reads {error}.{hint} {_IN_MEMORY}"
             ) from error
