@@ -7,7 +7,7 @@ import torch
 
 from graph_retrievers import Edge, GraphIndex, Node
 from graph_retrievers.graph.blank import BLANK, blank_nodes
-from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.graph.filters import filter_mask, logger
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE
@@ -31,7 +31,12 @@ class MemoryGraph:
 
     def within(self, scope):
         """A store of some nodes that answers with their positions in this one."""
-        mask = filter_mask(self.graph, scope)
+        # A database evaluates filters without warnings.
+        logger.disabled = True
+        try:
+            mask = filter_mask(self.graph, scope)
+        finally:
+            logger.disabled = False
         made = MemoryGraph(induced_graph(self.graph, mask.nonzero().flatten())[0])
         made.asked, made.places = self.asked, mask.nonzero().flatten().tolist()
         made.edges = [edge for edge in self.edges if edge.source in made.near and edge.target in made.near]

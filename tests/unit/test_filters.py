@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import BM25, Retriever
+from graph_retrievers import BM25, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import NOTHING_PASSES
 from tests.helpers import linked_index
 
 EDGES = [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a")]
@@ -529,3 +530,20 @@ def test_filters_whose_values_cannot_be_compared_are_refused():
     for condition in ({"year": {"$gt": Decimal("NaN")}}, {"year": Decimal("sNaN")}, {"year": Odd()}, {"year": {"$in": [Odd()]}}):
         with pytest.raises(InvalidArgumentError, match="cannot be compared with the nodes: (InvalidOperation|KeyError)"):
             filter_mask(graph, condition)
+
+
+def test_where_no_node_passes_a_filter_a_note_names_its_fields():
+    nodes = [Node("a", "A loom.", metadata={"year": 1804}), Node("b", "A card.", metadata={"year": 1837})]
+    retriever, found = Retriever(GraphIndex.from_nodes(nodes), BM25()), "the operators found no node"
+    nothing = f"{NOTHING_PASSES}, which reads 'year', '$type'"
+    for condition in ({"year": {"$lt": 1800}, "$type": {"$ne": "x"}}, {"$and": [{"year": 1}, {"$not": {"$type": "x"}}]}):
+        batch = retriever.retrieve_batch(["Which loom?", "What weaves?"], filter=condition)
+        assert [(len(hits), hits.notes) for hits in batch] == [(0, (found, nothing))] * 2
+    assert retriever.retrieve("loom", filter=lambda node: False).notes == (found, NOTHING_PASSES)
+    assert retriever.retrieve("loom", filter={"year": 1837}, scope={"year": 1804}).notes[0] == found
+    assert (
+        retriever.retrieve("loom", filter={"year": 1837}, scope={"year": 1804}).notes[1] == f"{NOTHING_PASSES}, which reads 'year'"
+    )
+    # Where a node passes, and none is found, the filter is not why.
+    assert retriever.retrieve("mill", filter={"year": 1837}).notes == (found,)
+    assert retriever.retrieve("loom", filter={"year": 1804}).notes == ()

@@ -195,12 +195,32 @@ def test_a_filter_that_few_nodes_pass_is_searched_deeper(corpus):
     assert depths == [4 * 10 + 16, 4 * 56, 4 * 224]
 
 
+def test_whether_a_node_passes_a_filter_is_asked_only_where_nothing_is_found(corpus):
+    index, graph, _, remote = engines(corpus)
+    here, there = (Retriever(each, "bm25", backfill=False) for each in (index, remote))
+    passing, none = {"filter": {"year": {"$gte": 1990}}}, {"filter": {"year": 1}}
+    for filters, words, reads in (
+        (passing, "word1", 0),
+        (passing, "weaver", 1),
+        (none, "word1", 1),
+        ({**none, "scope": {"$type": "film"}}, "word1", 2),
+        ({"filter": {"$type": "person"}, "scope": {"$type": "film"}}, "word1", 1),
+    ):
+        graph.asked.clear()
+        batch = there.retrieve_batch([words, words], **filters)
+        # The ids of a scope are read too, once.
+        assert sum("scope" in call for call in graph.asked) == reads
+        assert_same(batch, here.retrieve_batch([words, words], **filters))
+        assert len(batch[0]) or ("no node passes the filter" in str(batch[0].notes)) == (filters is not passing)
+
+
 def test_a_filter_that_no_node_passes_finds_nothing_and_ends(corpus, caplog):
     _, _, _, remote = engines(corpus)
     found = Retriever(remote, FastInsight()).retrieve("?", vector=ONE, filter={"nowhere": 1})
     assert len(found) == 0 and "the operators found no node" in found.notes
+    assert "no node passes the filter, which reads 'nowhere'" in found.notes
     # Whether any node has the field is not known.
-    assert "not a metadata field" not in caplog.text
+    assert caplog.text == ""
 
 
 def test_without_a_relevance_model_vectors_rerank_as_in_memory(corpus):

@@ -232,6 +232,15 @@ def _hint(name: str, meant_by: Mapping[str, str]) -> str:
     return f" Did you mean {other!r}?" if other else ""
 
 
+def filter_fields(condition: Any) -> list[str]:
+    """Return the fields that a filter names, each once; none for a function or a mask.
+
+    >>> filter_fields({"$or": [{"year": 1804}, {"maker": {"town": "Lyon"}}], "year": {"$lt": 1900}})
+    ['year', 'maker.town']
+    """
+    return list(dict.fromkeys(str(key) for key, _ in _fields(flat_filter(condition))))
+
+
 def dated_fields(condition: Any) -> dict[str, Any]:
     """Return the fields that a flat filter compares with dates (objects, not texts), each with one of these."""
     fields: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
-from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance
+from graph_retrievers.retrievers.retriever import Retriever, note_that_nothing_passes, warn_of_unused_relevance
 from graph_retrievers.search.batch import compared_vectors
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.per_source import per_source
@@ -199,7 +199,10 @@ class MemoryRetriever(Retriever):
                 index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, vector_source=vectors, **masks
             )
             questions = self.questions(queries)
-            results += self._hits(questions, self._run(questions, self._search_question))
+            lists = self._run(questions, self._search_question)
+            if (mask := masks.get("filtered")) is not None:
+                note_that_nothing_passes(questions, lists, call.filters["filter"], mask.any)
+            results += self._hits(questions, lists)
         return results
 
     def _without_names(self, call: Call) -> Call:

@@ -16,13 +16,14 @@ from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, few, shown
+from graph_retrievers.graph.filters import filter_fields
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, result_rows
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.composition import Composition
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
-from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.protocol import NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.batch import DEFAULT_K
@@ -411,6 +412,17 @@ class Retriever(BaseRetriever):
         if self.per_source is not None and len(candidates) < most:
             question.notes.append(f"{len(candidates)} of {most} hits: at most {self.per_source} of one document")
         return candidates.trimmed()
+
+
+def note_that_nothing_passes(
+    questions: Sequence[Question], lists: Sequence[Candidates], condition: Any, passes: Callable[[], object]
+) -> None:
+    """Note for each question without hits that no node passes the filter; `passes`, which says whether one does, is called once."""
+    empty = [question for question, candidates in zip(questions, lists, strict=True) if not len(candidates)]
+    if empty and not passes():
+        fields = few(list(map(shown, filter_fields(condition))))
+        for question in empty:
+            question.note(f"{NOTHING_PASSES}, which reads {fields}" if fields else NOTHING_PASSES)
 
 
 def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:

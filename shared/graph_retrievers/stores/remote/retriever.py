@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -24,7 +25,7 @@ from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.retriever import Retriever, note_that_nothing_passes
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex
@@ -194,7 +195,7 @@ class RemoteRetriever(Retriever):
         if self._reads_schema:
             index.read_schema()
         parts = replace(call, filters=filters).parts(self.batch_size)
-        return [hits for part in parts if part.queries for hits in self._batch(index, part)]
+        return [hits for part in parts if part.queries for hits in self._batch(index, part, scope)]
 
     def _types_of(self, call: Call) -> Mapping[str, Any] | None:
         """Return the filter of the node types that may be returned; None for all.
@@ -210,13 +211,20 @@ class RemoteRetriever(Retriever):
         # A scope may have only such nodes.
         return None if index.is_scope and not _holds(index, condition) else condition
 
-    def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
+    def _batch(self, index: RemoteIndex, call: Call, scope: Any) -> list[Hits]:
         retriever = self if index is self.index else self.over(index)
         types = retriever._types_of(call)
         queries = StoredQueries.of(index, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
         backend = RemoteBackend(queries, call.filters | ({} if types is None else {"types": types}))
+        condition = call.filters.get("filter")
         try:
-            return _hits(retriever, backend)
+            questions = backend.questions()
+            answers = [_answer(retriever, question) for question in questions]
+            candidates = run(backend, answers, backend.queries.trace, retriever.operator.name)
+            if condition is not None:
+                passes = partial(_may_hold, self.index, *([] if scope is None else [scope]), condition)
+                note_that_nothing_passes(questions, candidates, condition, passes)
+            return _hits(retriever, backend, questions, candidates)
         except WholeGraphError as error:
             names = ", ".join(sorted(backend.request_types))
             reason = f"it reads {error} (asked: {names}). {_IN_MEMORY}"
@@ -229,6 +237,13 @@ def _holds(index: RemoteIndex, *conditions: Any) -> bool:
     backend = RemoteBackend(StoredQueries.of(index, [""], k=1), {"filter": condition})
     (question,) = backend.questions()
     return len(first_positions(index.store, condition, 1, question.returned, question.size)) > 0
+
+
+def _may_hold(index: RemoteIndex, *conditions: Any) -> bool:
+    """Return False if the store says that no node passes some filters; one that cannot evaluate them is not asked."""
+    with suppress(InvalidArgumentError):
+        return not isinstance(index.store, ScopedGraphStore) or _holds(index, *conditions)
+    return True
 
 
 def _name(system: SystemLike | None) -> str:
@@ -262,11 +277,10 @@ def _check_filters(call: Call, graph: GraphStore) -> None:
             graph.check_filter(condition)
 
 
-def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
-    """Return the hits of a batch of questions: what the retriever does on an index, on what the backend answers."""
-    questions = backend.questions()
-    trace, name = backend.queries.trace, retriever.operator.name
-    candidates = run(backend, [_answer(retriever, question) for question in questions], trace, name)
+def _hits(
+    retriever: RemoteRetriever, backend: RemoteBackend, questions: Sequence[Question], candidates: Sequence[Candidates]
+) -> list[Hits]:
+    """Return what was found for a batch of questions as hits."""
     similarities = retriever.similarities(questions, candidates)
     graph, parts = backend.part(candidates)
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
@@ -274,7 +288,7 @@ def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     places = {row: place for place, row in enumerate(rows.tolist())}
     by_place = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
-    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: by_place), Trace(trace), notes)
+    return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: by_place), Trace(backend.queries.trace), notes)
 
 
 def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
