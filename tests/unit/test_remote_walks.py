@@ -82,6 +82,29 @@ def test_parallel_edges_that_exceed_the_limit_are_left_out_without_an_error():
     assert ours.notes[-1].startswith("round trips: 4 to the graph")
 
 
+def test_an_edge_that_is_read_from_both_ends_counts_once():
+    # Of 0, 45 edges are read, and of 1 these and another: 46 of the 90 that fit.
+    index, graph, remote = made(3, [*[(0, 1)] * 45, (1, 2)], max_nodes=100)
+    _, error, bound = compared(index, remote)
+    assert [len(asked["expand"]) for asked in graph.asked] == [0, 1, 1, 1] and error <= bound == 1e-4
+
+
+def test_a_node_that_is_read_again_counts_once():
+    # Of 31 nodes with 2 neighbours, 29 fit beside 32 nodes; their page has 59, of which 30 are known. Then 29 leaves fit.
+    index, graph, remote = made(63, [(0, n) for n in range(1, 32)] + [(n, n + 31) for n in range(1, 32)], max_nodes=100)
+    compared(index, remote)
+    assert [len(asked["expand"]) for asked in graph.asked] == [0, 1, 29, 29, 0]
+
+
+def test_edges_of_several_pages_count_together():
+    # Of 0, 61 edges are read, and of 1 40 others, as 3 is not entered: neither alone exceeds what fits.
+    edges = [*[(0, 3)] * 60, (0, 1), *[(1, 2)] * 40]
+    index, graph, remote = made(4, edges, max_nodes=100)
+    hits = Retriever(remote, from_loom(), backfill=False).retrieve("loom", traversal_filter={"$id": {"$ne": "3"}}, filter={})
+    assert [len(asked["expand"]) for asked in graph.asked] == [0, 1, 1, 0]
+    assert [hit.id for hit in hits] == ["0", "1"] and any(re.fullmatch(LIMITS, note) for note in hits.notes)
+
+
 def test_a_hub_that_does_not_fit_leaves_its_place_to_others():
     edges = [(0, 1), (0, 2), (2, 3), (3, 4), *((1, n) for n in range(5, 200))]
     index, graph, remote = made(200, edges, max_nodes=100)
