@@ -104,6 +104,7 @@ def test_what_a_composition_reads_is_asked_of_the_scope(tmp_path):
     store.replace(index)
     stored = StoreRetriever(store, "walk-fusion").retrieve("Who?", scope={"tenant": "a"}, **given)
     assert [(hit.id, hit.score) for hit in stored] == [(hit.id, hit.score) for hit in found]
-    for scope in (None, {}, {"tenant": "b"}):
-        with pytest.raises(UnexpectedArgumentError, match="does not read 'entities'"):
+    why = r"\(form links: .*\); besides k, .* it reads: none"
+    for scope, where in ((None, ""), ({}, ""), ({"tenant": "b"}, "in this scope ")):
+        with pytest.raises(UnexpectedArgumentError, match=f"does not read 'entities' {where}{why}"):
             retriever.retrieve("Who?", scope=scope, **given)

@@ -57,6 +57,7 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     InvalidVectorError,
     MissingSignalError,
+    UnexpectedArgumentError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import (
@@ -967,6 +968,18 @@ def test_nodes_that_are_mere_names_are_returned_only_if_asked_for_as_in_memory()
     assert "entity:ada holm" in both and "b" in both
     told = [[hit.id for hit in each.retrieve("", scope={"$id": {"$nin": ["c"]}})] for each in (here, there)]
     assert told == [["a", "b"]] * 2
+
+
+def test_an_input_that_is_not_read_in_a_scope_is_refused_as_in_memory(corpus):
+    """Films alone are no knowledge graph, and no node has a title."""
+    nodes, edges, vectors = corpus
+    index = index_of(([replace(node, title="") for node in nodes], edges, vectors), embedding=Letters())
+    stores = {"vectors": MemoryVectors(index.graph.ids, vectors), "words": MemoryWords(index)}
+    for place in (index, RemoteIndex(MemoryGraph(index.graph), embedding=Letters(), **stores)):
+        retriever = Retriever(place, WalkFusion())
+        assert retriever.retrieve(QUESTIONS[0], entities=["Ada"], scope={"$type": {"$ne": "place"}})
+        with pytest.raises(UnexpectedArgumentError, match=r"not read 'entities' in this scope \(form links: no node has"):
+            retriever.retrieve(QUESTIONS[0], entities=["Ada"], scope={"$type": "film"})
 
 
 def test_an_index_whose_database_does_not_count_is_not_described():

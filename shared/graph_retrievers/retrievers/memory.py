@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -19,7 +19,7 @@ from graph_retrievers.core.recording import RECORD
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import warn_of_no_edges
-from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
+from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
@@ -158,11 +158,6 @@ class MemoryRetriever(Retriever):
         if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
             return ()
         return names
-
-    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
-        # The inputs of a composition may depend on the index: those of a scope are checked when it exists.
-        if "scope" not in filters:
-            super()._check_inputs(names, filters)
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run together."""

@@ -352,7 +352,13 @@ class BaseRetriever(ABC):
                 inputs = ", ".join(self.inputs) or "none"
                 other = suggestion(name, ("k", "vectors", *_FILTERS, *self.inputs))
                 common = ", ".join(("k", "vectors", *_FILTERS))
-                raise UnexpectedArgumentError(f"{self.name} does not read {name!r}; besides {common} it reads: {inputs}.{other}")
+                raise UnexpectedArgumentError(
+                    f"{self.name} does not read {name!r}{self._reading_depends_on()}; besides {common} it reads: {inputs}.{other}"
+                )
+
+    def _reading_depends_on(self) -> str:
+        """Return on what it depends which inputs are read, for a message."""
+        return ""
 
 
 class AsyncRetriever(BaseRetriever):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Never, Self, Unpack
@@ -17,7 +17,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, few, shown
-from graph_retrievers.graph.filters import filter_fields
+from graph_retrievers.graph.filters import Filter, filter_fields
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, result_rows
 from graph_retrievers.index.corpus import Corpus
@@ -265,6 +265,15 @@ class Retriever(BaseRetriever):
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of other per-query arguments that the operators read."""
         return self.operator.reads
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        # The inputs of a composition may depend on the index: those of a scope are checked when it exists.
+        if "scope" not in filters:
+            super()._check_inputs(names, filters)
+
+    def _reading_depends_on(self) -> str:
+        """Return on what it depends which inputs are read: a scope, and what the system has chosen for it."""
+        return f"{' in this scope' if self.index.is_scope else ''}{f' ({self.reason})' if self.reason else ''}"
 
     @property
     def reason(self) -> str:

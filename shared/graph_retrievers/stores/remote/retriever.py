@@ -213,6 +213,8 @@ class RemoteRetriever(Retriever):
 
     def _batch(self, index: RemoteIndex, call: Call, scope: Any) -> list[Hits]:
         retriever = self if index is self.index else self.over(index)
+        if call.inputs:
+            retriever._check_inputs(call.inputs, call.filters)
         types = retriever._types_of(call)
         queries = StoredQueries.of(index, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
         backend = RemoteBackend(queries, call.filters | ({} if types is None else {"types": types}))
