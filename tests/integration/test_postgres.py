@@ -54,7 +54,7 @@ from tests.postgres import contents, drop
 from tests.remote import assert_same, told
 from tests.store_checks import check_stores
 
-UNCHANGED = Written(NOTHING, NOTHING, 0)
+UNCHANGED = Written(NOTHING, NOTHING)
 
 
 def opened(database, name="works", **options):
@@ -68,7 +68,7 @@ def stores(database, name="works"):
 
 def test_a_folder_gives_the_answers_in_memory(postgres, pages):
     index = index_of(pages)
-    assert write_index(index, postgres, "works") == (Changes(len(index)), Changes(index.graph.num_edges), 0)
+    assert write_index(index, postgres, "works") == (Changes(len(index)), Changes(index.graph.num_edges), 0, 0)
     retriever, local = Retriever(opened(postgres)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     graph, vectors, words = stores(postgres)
@@ -97,7 +97,7 @@ def test_changed_documents_write_their_changes_alone(postgres, pages):
     gone = {node for node in index_of(pages).graph.ids if node.startswith(("clock.md", "still.md"))}
     change_pages(pages)
     after = index_of(pages)
-    nodes, edges, _ = write_index(after, postgres, "works")
+    nodes, edges, *_ = write_index(after, postgres, "works")
     # A page and a section that are new, and four sections with links to what is gone; others got another place or degree alone.
     assert nodes.written == 6 and 0 < nodes.moved <= 12 and nodes.deleted == len(gone)
     assert 0 < edges.written < after.graph.num_edges / 2 and edges.moved > 0 and edges.deleted > 0
@@ -127,7 +127,7 @@ def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
 
     def written():
         index = GraphIndex.from_texts(texts, ids=list("abcd"), vectors=vectors, edges=edges)
-        nodes, changed, _ = write_index(index, postgres, "works")
+        nodes, changed, *_ = write_index(index, postgres, "works")
         write_index(index, postgres, "fresh")
         assert contents(postgres, "works") == contents(postgres, "fresh")
         return nodes.written, nodes.moved, changed
@@ -485,7 +485,7 @@ def test_an_empty_database_and_tables_of_others_are_told(postgres):
     with postgres.writing() as writing:
         writing.run("CREATE SCHEMA {schema}")
         writing.run("CREATE TABLE {corpora} (name text)")
-    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 4'. Give another schema="):
+    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 5'. Give another schema="):
         write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
 
 

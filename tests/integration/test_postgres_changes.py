@@ -235,7 +235,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
 def test_an_index_may_be_emptied_and_filled_again(postgres):
     nodes = [Node("a", "A loom."), Node("b", "A card.")]
     update_index(postgres, "works", upsert=nodes, add_edges=[("a", "b")], embedding=HashEmbedding(16))
-    assert update_index(postgres, "works", delete=["b", "a"]) == (Changes(deleted=2), Changes(deleted=1), 0)
+    assert update_index(postgres, "works", delete=["b", "a"]) == (Changes(deleted=2), Changes(deleted=1), 0, 0)
     with pytest.raises(EmptyGraphError, match="has no node"):
         open_index(postgres, "works")
     update_index(postgres, "works", upsert=nodes[::-1], embedding=HashEmbedding(16))

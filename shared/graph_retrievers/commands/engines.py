@@ -121,7 +121,8 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
                 model = index.embedding_name if vectors is not None else ""
                 report = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
             sizes = {"nodes": len(index), "edges": index.graph.num_edges}
-            parts = [f"{sizes[name]:,} {name} ({_counts_text(changes)})" for name, changes in report._asdict().items()]
+            changes = {"nodes": report.nodes, "edges": report.edges}
+            parts = [f"{sizes[name]:,} {name} ({_counts_text(part)})" for name, part in changes.items()]
             return f"{database.where}, {args.name}: {', '.join(parts)}"
 
         yield write

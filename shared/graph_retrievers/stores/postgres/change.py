@@ -36,11 +36,12 @@ _SHARE = 0.1
 
 
 class Written(NamedTuple):
-    """What a change of an index in PostgreSQL wrote: nodes, with their words and vectors, edges, and how many vectors of edges."""
+    """What a change of an index in PostgreSQL wrote: nodes, with words and vectors, edges, vectors of edges, and sentences."""
 
     nodes: Changes
     edges: Changes
-    edge_vectors: int
+    edge_vectors: int = 0
+    sentences: int = 0
 
 
 class NodeRow(NamedTuple):
@@ -232,7 +233,7 @@ class Change:
                 writing.run(f"ANALYZE {{{table}}}")
         count_neighbors(writing, corpus)
         edge_vectors = self._write_edge_vectors(settings, vectors_of_edges)
-        self._write_sentences(settings, sentence_reader)
+        sentences = self._write_sentences(settings, sentence_reader)
         mark_blank(writing, corpus)
         ((moves,),) = writing.run(
             "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
@@ -240,7 +241,7 @@ class Change:
         nodes = Changes(writes, moves, self._deleted)
         state = corpus_traits(writing, corpus, settings, include_titles)
         is_same = (settings, state.traits, dimension) == (self.settings, self.traits, self.dimension)
-        if not is_same or any(nodes) or any(self._edges) or edge_vectors:
+        if not is_same or any(nodes) or any(self._edges) or edge_vectors or sentences:
             writing.run(
                 "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
                 "next_edge = %(next_edge)s, dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, "
@@ -255,7 +256,7 @@ class Change:
                 settings=json.dumps(settings),
                 traits=json.dumps(state.traits),
             )
-        return Written(nodes, self._edges, edge_vectors)
+        return Written(nodes, self._edges, edge_vectors, sentences)
 
     def delete_edge_vectors(self) -> None:
         """Delete the vectors of all edges; if there are to be some, :meth:`finish` writes new ones."""
@@ -277,14 +278,15 @@ class Change:
             self.writing.run(f"DELETE FROM {{{table}}} WHERE corpus = %(corpus)s", corpus=self.corpus)
         self.sentences = ""
 
-    def _write_sentences(self, settings: Any, reader: SentenceReader | None) -> None:
-        """Bring up to date the sentences and the names in them."""
+    def _write_sentences(self, settings: Any, reader: SentenceReader | None) -> int:
+        """Bring up to date the sentences and the names in them, and return how many sentences were written."""
         way = settings.get("sentences", "")
         if self.sentences and way != self.sentences:
             self.delete_sentences()
-        if way:
-            assert reader is not None
-            write_sentences(self.writing, self.corpus, reader, everywhere=way != self.sentences)
+        if not way:
+            return 0
+        assert reader is not None
+        return write_sentences(self.writing, self.corpus, reader, everywhere=way != self.sentences)
 
     def _count_terms(self) -> None:
         parameters = {"corpus": self.corpus}

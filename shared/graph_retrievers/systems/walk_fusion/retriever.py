@@ -125,8 +125,8 @@ class WalkFusion(System):
     Chosen on train and dev questions (all-MiniLM-L6-v2, Recall@10): see ``benchmarks/results/walk-fusion`` for each form and
     list on every dataset.
 
-    ``retrieve`` takes ``entities=[...]``, names that the question mentions, if a list starts from names. In a scope, the form is that
-    which fits the scope.
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions, if a list starts from names. In a scope, the form is
+    that which fits the scope.
 
     References
     ----------
