@@ -67,9 +67,9 @@ class RemoteRetriever(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads data that depend on the whole graph, such as LinearRAG; without `words`, also names in a question,
-        and the properties by which WalkFusion chooses its form. Raised by the constructor if it is known before the first
-        question.
+        If the retriever reads data that depend on the whole graph, as ``LeSeGR(hops=None)`` does; without `words`, also names in a
+        question, and the properties by which WalkFusion chooses its form. Raised by the constructor if it is known before the
+        first question.
 
     Notes
     -----
