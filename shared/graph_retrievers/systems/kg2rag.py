@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,28 +13,15 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Relevance, Similarity
+from graph_retrievers.graph.spanning_trees import spanning_trees
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import linked_to_both
+from graph_retrievers.search.of_each import of_each
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["KG2RAG", "FactTrees"]
-
-
-class Fact(NamedTuple):
-    """A fact of a chunk: the entities that it joins, the similarity of the chunk, the chunk, and the number of the edge."""
-
-    source: int
-    target: int
-    weight: float
-    chunk: int
-    row: int
-
-    @property
-    def root(self) -> int:
-        """The end that is the chunk, or else the source."""
-        return self.target if self.chunk == self.target else self.source
 
 
 class FactTrees(Operator):
@@ -101,9 +86,8 @@ class FactTrees(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the chunks, tree by tree."""
-        reach = yield from self._expanded(question, candidates)
-        texts = question.typed(reach.nodes, self._types)
-        chunks, entities = reach.nodes[texts] if self._types else reach.nodes, reach.nodes[~texts]
+        # Expansion.
+        reach, entities, chunks = yield from self._expanded(question, candidates)
         similarity = yield Similarity(chunks)
         first = np.where(np.isin(chunks, candidates.nodes), np.inf, similarity)
         places = best(first, max(self.candidates, len(candidates)), chunks)
@@ -111,25 +95,36 @@ class FactTrees(Operator):
             question.notes.append(f"{self.name}: of {len(chunks)} chunks, the {len(places)} most similar to the question were read")
         chunks, similarity = chunks[places], similarity[places]
 
-        trees = spanning_trees((yield from self._facts(question, entities, chunks, similarity)))
-        scores = yield from self._scored(question, trees)
-        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in self._chunks_of(trees[place])]
-        ranked += chunks[order(similarity, chunks)].tolist()
-        nodes = np.array(list(dict.fromkeys(ranked)), np.int64)
-        return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
+        # Filter: a fact weighs as much as its chunk is similar.
+        rows, ends, chunk = yield from self._facts(question, entities if self._types else chunks, chunks)
+        weights = similarity[places_of(chunks, chunk)]
+        trees = spanning_trees(ends, order(weights))
 
-    def _expanded(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return what is reached: the entities of the chunks, others along facts, and the chunks of all of these entities."""
+        # Arrangement: the first fact of a tree is its heaviest one.
+        heaviest = np.array([tree[0] for tree in trees], np.int64)
+        scores = weights[heaviest]
+        if question.reads_texts:
+            facts = yield from of_each(EdgeTexts, [np.unique(rows[tree]) for tree in trees])
+            scores = yield Relevance(chunk[heaviest], texts=[". ".join(texts) for texts in facts], notes=question.notes)
+        # Where every node is a chunk, the walk meets both ends of a fact.
+        met = chunk if self._types else ends
+        walks = [met[trees[place]].ravel() for place in best(scores, len(trees)).tolist()]
+        ranked = reach.taken(places_of(reach.nodes, np.concatenate([*walks, chunks[order(similarity, chunks)]])))
+        result = ranked.top(0).joined(ranked)
+        return replace(result, scores=1 / np.arange(1, len(result) + 1))
+
+    def _expanded(self, question: Question, candidates: Candidates) -> Algorithm[tuple[Candidates, np.ndarray, np.ndarray]]:
+        """Return all that is reached, with paths: entities along facts, and the chunks of these entities."""
         reach = front = candidates
         # One step leads from chunks to their entities, where these are other nodes.
         for _ in range(self.hops + len(self._types)):
-            before = len(reach)
-            reach = reach.joined((yield from self._linked(question, front, chunks=False)))
-            front = reach.taken(slice(before, None))
-        if self._types:
-            entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, self._types)))
-            reach = reach.joined((yield from self._linked(question, entities, chunks=True)))
-        return reach
+            found = reach.joined((yield from self._linked(question, front, chunks=False)))
+            reach, front = found, found.taken(slice(len(reach), None))
+        if not self._types:
+            return reach, reach.nodes, reach.nodes
+        entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, self._types)))
+        reach = reach.joined((yield from self._linked(question, entities, chunks=True)))
+        return reach, entities.nodes, reach.nodes[question.typed(reach.nodes, self._types)]
 
     def _linked(self, question: Question, front: Candidates, chunks: bool) -> Algorithm[Candidates]:
         """Return the chunks, or else the entities, that are linked to some nodes."""
@@ -137,63 +132,18 @@ class FactTrees(Operator):
         near = near.masked(question.typed(near.node, self._types) == chunks)
         return reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name)
 
-    def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray, similarity: np.ndarray) -> Algorithm[list[Fact]]:
-        """Return the facts of the chunks, by the number of the edge and then by chunk."""
+    def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:
+        """Return the edges of the facts, their ends, and the chunk that states each, by edge and then by chunk."""
         edges = yield Edges(entities)
-        rows = np.unique(edges.row)
+        inside = ~question.typed(edges.far, self._types) if self._types else np.isin(edges.far, chunks)
+        rows = np.unique(edges.row[inside & (edges.far != entities[edges.owner])])
         ends = question.ends(rows)
-        outside = question.typed(ends.ravel(), self._types).reshape(-1, 2) if self._types else ~np.isin(ends, chunks)
-        facts = (ends[:, 0] != ends[:, 1]) & ~outside.any(1)
-        rows, ends = rows[facts], ends[facts]
         if self._types:
-            fact, chunk = yield from linked_to_both(question, ends, partial(np.isin, test_elements=chunks))
-        else:
-            fact, chunk = np.repeat(np.arange(len(rows)), 2), np.sort(ends, 1).ravel()
-        weight = similarity[places_of(chunks, chunk)]
-        columns = (*ends[fact].T, weight, chunk, rows[fact])
-        return [Fact(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
-
-    def _scored(self, question: Question, trees: list[list[Fact]]) -> Algorithm[np.ndarray]:
-        """Return the score of each tree: the relevance of its facts."""
-        if not question.reads_texts:
-            return np.array([tree[0].weight for tree in trees])
-        rows = [sorted({fact.row for fact in tree}) for tree in trees]
-        # All facts in one request: it is one round trip to a database.
-        distinct = np.unique(np.array([row for numbers in rows for row in numbers], np.int64))
-        fact_texts = dict(zip(distinct.tolist(), (yield EdgeTexts(distinct)), strict=True))
-        texts = [". ".join(fact_texts[row] for row in numbers) for numbers in rows]
-        chunks = np.array([tree[0].chunk for tree in trees], np.int64)
-        return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
-
-    def _chunks_of(self, tree: list[Fact]) -> list[int]:
-        """Return the chunks of a tree, as the walk meets its facts: those that state them, or its nodes where these are chunks."""
-        return [fact.chunk for fact in tree] if self._types else [tree[0].root, *(end for fact in tree for end in fact[:2])]
-
-
-def spanning_trees(facts: list[Fact]) -> list[list[Fact]]:
-    """Return a maximum spanning tree of each connected part of a graph of facts: its facts as a depth first walk meets them.
-
-    The walk begins with the heaviest fact, and from each entity follows heavier ones first. Trees are in the order of the first
-    facts of their parts.
-
-    >>> facts = [Fact(0, 1, 0.2, 7, 0), Fact(0, 1, 0.9, 8, 0), Fact(4, 5, 1.0, 9, 2), Fact(1, 2, 0.5, 8, 3)]
-    >>> [[(fact.row, fact.chunk) for fact in tree] for tree in spanning_trees(facts)]
-    [[(0, 8), (3, 8)], [(2, 9)]]
-    """
-    import networkx
-
-    graph = networkx.Graph()
-    graph.add_nodes_from(entity for fact in facts for entity in fact[:2])
-    for place in best(np.array([fact.weight for fact in facts]), len(facts)).tolist():
-        if not graph.has_edge(*facts[place][:2]):
-            # No two edges weigh the same, so that ties go to the first fact.
-            graph.add_edge(*facts[place][:2], fact=facts[place], weight=-graph.number_of_edges())
-    forest, trees = networkx.maximum_spanning_tree(graph), list[list[Fact]]()
-    for part in networkx.connected_components(forest):
-        *_, heaviest = max(forest.edges(part, data=True), key=lambda edge: edge[2]["weight"])
-        walk = networkx.dfs_edges(forest, heaviest["fact"].root)
-        trees.append([forest.edges[step]["fact"] for step in walk])
-    return trees
+            fact, chunk = yield from linked_to_both(question, ends, lambda nodes: np.isin(nodes, chunks))
+            return rows[fact], ends[fact], chunk
+        # Both ends state a fact: a walk begins at the one that is its chunk.
+        ends = np.sort(ends, 1)[:, [0, 1, 1, 0]].reshape(-1, 2)
+        return rows.repeat(2), ends, ends[:, 0]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
