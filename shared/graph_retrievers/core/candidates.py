@@ -25,6 +25,7 @@ __all__ = [
     "followed",
     "found_by",
     "largest",
+    "newly_reached",
     "order",
     "places_of",
     "places_within",
@@ -621,6 +622,19 @@ def places_of(among: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     by = np.argsort(among, kind="stable")
     place = by[np.minimum(np.searchsorted(among[by], nodes), len(among) - 1)]
     return np.where(among[place] == nodes, place, -1)
+
+
+def newly_reached(known: np.ndarray, owner: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes, ascending, that are not among those known, and the first owner of each.
+
+    `owner` and `nodes`, shape [T], are the neighbours of some nodes, as in :class:`~graph_retrievers.core.requests.Near`.
+
+    >>> newly_reached(np.array([4]), np.array([0, 0, 1, 1]), np.array([4, 7, 2, 7]))
+    (array([2, 7]), array([1, 0]))
+    """
+    new, first = np.unique(nodes, return_index=True)
+    unknown = places_of(known, new) < 0
+    return new[unknown], owner[first[unknown]]
 
 
 def wider(paths: np.ndarray, length: int) -> np.ndarray:

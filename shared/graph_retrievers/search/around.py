@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graph_retrievers.core.candidates import newly_reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors
@@ -50,11 +51,8 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
     for _ in range(hops):
         near = yield Neighbors(front % size)
         # The front ascends, so that of several ways the first is that through the lowest row.
-        next_keys, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
-        fresh = ~np.isin(next_keys, keys)
-        before = np.append(before, front[near.owner[first[fresh]]])
-        front = next_keys[fresh]
-        keys = np.append(keys, front)
+        new, owner = newly_reached(keys, near.owner, front[near.owner] - front[near.owner] % size + near.node)
+        before, keys, front = np.append(before, front[owner]), np.append(keys, new), new
     by = np.argsort(keys)
     keys, before = keys[by], before[by]
     owner, node = np.divmod(keys, size)

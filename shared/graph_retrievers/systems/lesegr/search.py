@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.candidates import Candidates, places_of, reached
+from graph_retrievers.core.candidates import Candidates, newly_reached, reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -146,12 +146,11 @@ class LexicalSemanticSearch(Operator):
         for _ in range(self.hops):
             place = start + np.flatnonzero(question.walked(candidates.nodes[start:]))
             near = yield DIRECTIONS[self.direction](candidates.nodes[place])
-            nodes, first = np.unique(near.node, return_index=True)
-            new = places_of(candidates.nodes, nodes) < 0
-            if not new.any():
+            nodes, owner = newly_reached(candidates.nodes, near.owner, near.node)
+            if not len(nodes):
                 break
-            start, place = len(candidates), place[near.owner[first[new]]]
-            candidates = candidates.joined(reached(candidates, place, nodes[new], np.zeros(len(place)), self.name))
+            new = reached(candidates, place[owner], nodes, np.zeros(len(nodes)), self.name)
+            start, candidates = len(candidates), candidates.joined(new)
         return candidates.taken(np.argsort(candidates.nodes, kind="stable"))
 
     def neighborhood(self, question: Question, nodes: np.ndarray) -> Algorithm[Neighborhood]:

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache, Identity
-from graph_retrievers.core.candidates import Candidates, best
+from graph_retrievers.core.candidates import Candidates, best, newly_reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -72,9 +72,8 @@ def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidate
         edges = yield Edges(front)
         rows, first = np.unique(np.append(rows, edges.row), return_index=True)
         relations = np.append(relations, edges.relation)[first]
-        new, first = np.unique(edges.far, return_index=True)
-        outside = ~np.isin(new, nodes)
-        new, parent = new[outside], front[edges.owner[first[outside]]]
+        new, owner = newly_reached(nodes, edges.owner, edges.far)
+        parent = front[owner]
         room = max(candidates - len(nodes), 0)
         if len(new) > room:
             limited = True

@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Identity
-from graph_retrievers.core.candidates import Candidates, best, falling
+from graph_retrievers.core.candidates import Candidates, best, falling, newly_reached
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -192,10 +192,8 @@ class MetapathSearch(Operator):
             answers = iter((yield tuple(requests)))
             for (steps, start), way in zip(prefixes, before, strict=True):
                 near, whole = next(answers) if len(way) else (Near(way[:, 0], way[:, 0]), True)
-                nodes, first = np.unique(near.node, return_index=True)
-                mask = nodes != start
-                nodes, first = nodes[mask], first[mask]
-                trails[steps, start] = np.concatenate([way[near.owner[first]], nodes[:, None]], 1)
+                nodes, owner = newly_reached(np.array([start]), near.owner, near.node)
+                trails[steps, start] = np.concatenate([way[owner], nodes[:, None]], 1)
                 if not whole:
                     question.notes.append(f"a walk along a metapath was cut short after {_MOST_EDGES:,} edges")
         return [trails[route] for route in routes]
