@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import number, positive
-from graph_retrievers.core.candidates import Candidates, found_by, order, places_of
+from graph_retrievers.core.candidates import Candidates, found_by, newly_reached, order, places_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
+from graph_retrievers.graph.reachable import leading_to
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
@@ -45,24 +46,17 @@ class _FlowState:
         """Read the edges of nodes with their weights for the question, and add the nodes at the other ends."""
         rows = self.nodes["row"][places]
         links = yield Edges(rows)
-        links = links.masked(links.far != rows[links.owner])
-        new = links.masked(places_of(self.nodes["row"], links.far) < 0)
-        ends, first = np.unique(new.far, return_index=True)
+        ends, owner = newly_reached(self.nodes["row"], links.owner, links.far)
         if len(ends):
-            yield from self.add(ends, rows[new.owner[first]])
+            yield from self.add(ends, rows[owner])
         nodes, one, other = self.nodes, places[links.owner], places_of(self.nodes["row"], links.far)
         similarity = (1 + (self.vectors[one] * self.vectors[other]).sum(1)) / 2
         weight = links.weight * similarity * (1 + query_weight * (nodes["likeness"][one] + nodes["likeness"][other]))
-        edges = np.rec.fromarrays([one, other, weight], _EDGE)[weight > 0]
-        self.edges = np.append(self.edges, edges)
-        nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(nodes))
+        edges = self.edges = np.append(self.edges, np.rec.fromarrays([one, other, weight], _EDGE)[(weight > 0) & (one != other)])
         nodes["read"][places] = True
         # Nodes from which edges lead to no unread one have all held too much, so they are full.
-        leads, before = ~nodes["read"], np.zeros(0)
-        while not np.array_equal(leads, before):
-            before = leads.copy()
-            leads[self.edges["one"][leads[self.edges["other"]]]] = True
-        nodes["weight"][~leads] = 0
+        leads = leading_to(~nodes["read"], edges["one"], edges["other"])
+        nodes["weight"] = leads * np.bincount(edges["one"], edges["weight"], len(nodes))
 
 
 class FlowDiffusion(Operator):
@@ -193,5 +187,4 @@ class QAFD(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for seeds and the flow from them."""
-        search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
-        return Pipeline(search, self.part(FlowDiffusion))
+        return Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), self.part(FlowDiffusion))
