@@ -13,11 +13,12 @@ from graph_retrievers.core.chains import Chains
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
+from graph_retrievers.core.requests import Nearest, Relevance, WithQuery
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.most_similar import most_similar
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, array, ask_model, names_of, record
-from graph_retrievers.systems.step_chains import StepChains, chains_between
+from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, array, ask_model, record
+from graph_retrievers.systems.step_chains import chains_between
 from graph_retrievers.systems.system import System
 
 __all__ = ["HyKGE", "HypothesisChains"]
@@ -131,19 +132,24 @@ class HypothesisChains(Operator):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
+        # The hypothesis, and the nodes of its entities and of those of the question.
         answer = yield from ask_model(self, question, _PROMPT, _WITHOUT, count=self.entities)
         hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
         anchors = yield from self._linked(question, answer_texts(answer["entities"], self.entities) if answer else None)
-        chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)
-        if not whole:
-            question.notes.append(f"{self.name}: chains over nodes with many edges were left out")
-        # A model reads each chain once for each text.
-        if question.reads_texts and len(chains.nodes) > self.candidates:
-            which = f"of {len(chains.nodes)} chains, the {self.candidates} whose nodes are most similar to the question were scored"
-            question.notes.append(f"{self.name}: {which}")
-            chains = chains.taken(np.sort(best((yield from self._cosines(chains)), self.candidates)))
-        texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
-        scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
+
+        # The chains between these nodes.
+        chains = yield from chains_between(question, anchors, self.hops, _MOST, self.name)
+
+        # Reranking: of the question, the hypothesis and its fragments, the text that suits a chain best counts.
+        if question.reads_texts:
+            # The model reads each chain once for each text.
+            chains = yield from chains.most_similar(question, self.candidates, self.name)
+            request = Relevance(chains.last, texts=(yield from chains.texts(question)), notes=question.notes)
+            parts = dict.fromkeys([*fragments(hypothesis, self.window, self.overlap), hypothesis])
+            texts = [text for text in parts if text not in ("", question.text)]
+            scores = np.max((yield (request, *(WithQuery(request, text) for text in texts))), 0)
+        else:
+            scores = yield from chains.cosines()
         by = best(scores, self.chains)
         best_chains, least = Chains(chains.nodes[by], scores[by], self.name), scores[by[-1]] if len(by) else 0.0
         seeds = Candidates.seeds(anchors, np.full(len(anchors), least), self.name)
@@ -158,31 +164,7 @@ class HypothesisChains(Operator):
         if names is None:
             nodes, _ = yield Nearest(self.entities)
             return nodes  # type: ignore[no-any-return]
-        answers = yield tuple(NearestByCosine(1, name) for name in names)
-        nearest = [int(nodes[0]) for nodes, cosines in answers if len(nodes) and cosines[0] >= self.threshold]
-        return np.array(list(dict.fromkeys(nearest)), np.int64)
-
-    def _scored(self, question: Question, chains: StepChains, texts: list[str]) -> Algorithm[np.ndarray]:
-        """Return the score of each chain: of the text that suits it best."""
-        if not question.reads_texts:
-            return (yield from self._cosines(chains))
-        names = yield from names_of([nodes[nodes >= 0] for nodes in chains.nodes])
-        lines = list[str]()
-        for (first, *rest), relations, ahead in zip(names, chains.relations, chains.ahead, strict=True):
-            steps = zip(question.relation_names(relations[: len(rest)]), ahead, rest, strict=False)
-            ways = (f" -{name}-> {far}" if forward else f" <-{name}- {far}" for name, forward, far in steps)
-            lines.append(first + "".join(ways))
-        request = Relevance(chains.last, texts=lines, notes=question.notes)
-        scores = yield tuple(request if text == question.text else WithQuery(request, text) for text in texts)
-        return np.max(scores, 0)  # type: ignore[no-any-return]
-
-    def _cosines(self, chains: StepChains) -> Algorithm[np.ndarray]:
-        """Return the mean cosine of the nodes of each chain with the question."""
-        inside = chains.nodes >= 0
-        distinct, place = np.unique(chains.nodes[inside], return_inverse=True)
-        cosines = np.zeros(chains.nodes.shape)
-        cosines[inside] = (yield Similarity(distinct))[place]
-        return cosines.sum(1) / inside.sum(1)  # type: ignore[no-any-return]
+        return (yield from most_similar(names, self.threshold))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

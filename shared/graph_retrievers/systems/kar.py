@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,13 @@ from graph_retrievers.core.candidates import Candidates, best
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
-from graph_retrievers.search.around import Around, nodes_around
+from graph_retrievers.core.requests import Similarity, Texts
+from graph_retrievers.search.around import nodes_around
+from graph_retrievers.search.most_similar import most_similar
+from graph_retrievers.search.steps import ways_as_text
 from graph_retrievers.systems.asking import Prompt, texts_schema
 from graph_retrievers.systems.baselines import Vector
 from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem
-from graph_retrievers.systems.step_chains import first_steps
 from graph_retrievers.systems.system import System
 
 __all__ = ["KAR", "KnowledgeAwareExpansion"]
@@ -100,6 +100,8 @@ class KnowledgeAwareExpansion(Rewriting):
     ['A loom.', 'Driven by cards.']
     """
 
+    # Neighbours expand the question, whether or not the operator follows edges.
+    walks = True  # type: ignore[assignment]
     instead = "the texts of neighbours expanded the question"
 
     def __init__(
@@ -116,11 +118,6 @@ class KnowledgeAwareExpansion(Rewriting):
         self.entities, self.hops = positive("entities", entities), positive("hops", hops)
         self.neighbors, self.expansions = positive("neighbors", neighbors), positive("expansions", expansions)
 
-    @property
-    def walks(self) -> bool:
-        """Whether it finds more if there are edges: neighbours expand the question."""
-        return True
-
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the question and its expansion."""
         if not question.has_vectors or question.corpus.embedding is None:
@@ -134,14 +131,13 @@ class KnowledgeAwareExpansion(Rewriting):
         """Return the texts that expand the question."""
         # Entity parsing, and the document of each entity.
         entities = yield from self._write_texts(question, _ENTITIES, self.entities, least=0)
-        near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
-        nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
+        nodes = yield from most_similar([None, *(entities or ())])
 
         # Document-based relation filtering.
         around = yield from nodes_around(question, nodes, self.hops)
         cosines, places = (yield Similarity(around.node)), np.flatnonzero(around.before >= 0)
         best_places = places[best(cosines[places], self.neighbors, around.node[places], around.owner[places])]
-        ways = yield from _ways(question, around, best_places)
+        ways = yield from ways_as_text(question, around.ways(best_places))
         documents = yield Texts(np.append(nodes, around.node[best_places]), titles=True)
 
         # Document triples, and the expansion from them.
@@ -152,16 +148,6 @@ class KnowledgeAwareExpansion(Rewriting):
         if entities is not None:
             passages = yield from self._write_texts(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
         return passages or list(dict.fromkeys(text for text in documents if text.strip()))
-
-
-def _ways(question: Question, around: Around, places: np.ndarray) -> Algorithm[list[str]]:
-    """Return the relations on the way to each of some nodes around others."""
-    ways = around.ways(places)
-    steps = yield from first_steps(question, np.unique(np.array([row for way in ways for row in way[:-1]], np.int64)))
-    labels = zip(question.relation_names(steps.relation), steps.ahead, strict=True)
-    arrows = [f"-[{name}]->" if ahead else f"<-[{name}]-" for name, ahead in labels]
-    arrow = dict(zip(zip(steps.near.tolist(), steps.far.tolist(), strict=True), arrows, strict=True))
-    return [" ".join(arrow[pair] for pair in pairwise(way)) for way in ways]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -6,35 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graph_retrievers.core.candidates import places_of
+from graph_retrievers.core.candidates import best, places_of
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Degree, Edges
+from graph_retrievers.core.requests import Degree, Similarity
 from graph_retrievers.graph.runs import runs
-
-
-class Steps(NamedTuple):
-    """Steps along edges, in the order of the nodes at which they begin; each array is of shape [T]."""
-
-    near: np.ndarray
-    far: np.ndarray
-    relation: np.ndarray
-    ahead: np.ndarray  # Whether the edge has this direction.
-
-    def taken(self, keep: np.ndarray) -> Steps:
-        """Return some of the steps: `keep`, shape [T], is a mask."""
-        return Steps(*(column[keep] for column in self))
-
-    def with_steps(self, steps: Steps) -> Steps:
-        """Return these steps and others."""
-        near, *columns = (np.append(values, more) for values, more in zip(self, steps, strict=True))
-        by = np.argsort(near, kind="stable")
-        return Steps(near[by], *(column[by] for column in columns))
-
-    def back(self) -> Steps:
-        """Return the steps the other way."""
-        by = np.argsort(self.far, kind="stable")
-        return Steps(self.far[by], self.near[by], self.relation[by], ~self.ahead[by])
+from graph_retrievers.search.steps import Steps, arrow, first_steps
+from graph_retrievers.systems.asking import names_of
 
 
 class StepChains(NamedTuple):
@@ -81,23 +59,46 @@ class StepChains(NamedTuple):
         """Return the chains at some places, shape [n]."""
         return StepChains(*(table[places] for table in self))
 
+    def cosines(self) -> Algorithm[np.ndarray]:
+        """Return the mean cosine of the nodes of each with the question: float64, shape [C]."""
+        inside, cosines = self.nodes >= 0, np.zeros(self.nodes.shape)
+        nodes, place = np.unique(self.nodes[inside], return_inverse=True)
+        cosines[inside] = (yield Similarity(nodes))[place]
+        return cosines.sum(1) / inside.sum(1)  # type: ignore[no-any-return]
+
+    def most_similar(self, question: Question, most: int, operator: str) -> Algorithm[StepChains]:
+        """Return at most `most` of them, those of the largest :meth:`cosines`; a note of the operator says if there were more."""
+        if len(self.nodes) <= most:
+            return self
+        which = f"of {len(self.nodes)} chains, the {most} whose nodes are most similar to the question were scored"
+        question.notes.append(f"{operator}: {which}")
+        return self.taken(np.sort(best((yield from self.cosines()), most)))
+
+    def texts(self, question: Question) -> Algorithm[list[str]]:
+        """Return each as a line, such as ``Ada -wrote for-> Engine <-drive- Cards``: list of str, length C."""
+        names, lines = (yield from names_of([nodes[nodes >= 0] for nodes in self.nodes])), list[str]()
+        for (first, *rest), relations, ahead in zip(names, self.relations, self.ahead, strict=True):
+            steps = zip(question.relation_names(relations[: len(rest)]), ahead, rest, strict=False)
+            lines.append(first + "".join(f" {arrow(name, forward)} {far}" for name, forward, far in steps))
+        return lines
+
     def wide(self, length: int) -> StepChains:
         """Return them as chains of `length` nodes, with -1 on the right."""
         more = ((0, 0), (0, length - self.nodes.shape[1]))
         return StepChains(*(np.pad(table, more, constant_values=fill) for table, fill in zip(self, (-1, -1, False), strict=True)))
 
 
-def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int) -> Algorithm[tuple[StepChains, bool]]:
-    """Return the chains of at most `hops` edges that join two of some nodes, and whether these are all.
+def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int, operator: str) -> Algorithm[StepChains]:
+    """Return the chains of at most `hops` edges that join two of some nodes.
 
     Chains are those of :meth:`StepChains.to`, each from the first of its two nodes, along the first edge of each step; they are in
     the order of these two nodes, then of their length, then of their rows. For a single node, the chains are its edges. At most
-    `most` edges of other nodes are read, those of nodes with few edges first.
+    `most` edges of other nodes are read, those of nodes with few edges first; a note of the operator says if there are more.
     """
     steps, whole = (yield from first_steps(question, anchors)), True
     chains = StepChains.at(anchors[: max(len(anchors) - 1, 1)])
     if len(anchors) == 1:
-        return chains.to(steps), True
+        return chains.to(steps)
     # A chain begins at a node that may start a walk, and ends at one to which a walk may lead. Its last step is read from there.
     last = steps.taken(np.isin(steps.near, anchors[question.walked(anchors)])).back()
     parts = [chains.to(last)]
@@ -115,16 +116,6 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
     found = StepChains(*map(np.concatenate, zip(*(part.wide(hops + 1) for part in parts), strict=True)))
     one, other = places_of(anchors, found.nodes[:, 0]), places_of(anchors, found.last)
     by = np.lexsort((*found.nodes.T[::-1], (found.nodes >= 0).sum(1), other, one))
-    return found.taken(by[one[by] < other[by]]), whole
-
-
-def first_steps(question: Question, rows: np.ndarray) -> Algorithm[Steps]:
-    """Return the step along the first edge from each of some nodes, shape [n], to each of its neighbours, by rows of both."""
-    edges = yield Edges(rows)
-    near = rows[edges.owner]
-    by = np.argsort(edges.row, kind="stable")
-    _, first = np.unique((near * question.size + edges.far)[by], return_index=True)
-    places = by[first]
-    places = places[near[places] != edges.far[places]]
-    ahead = question.ends(edges.row[places])[:, 0] == near[places]
-    return Steps(near[places], edges.far[places], edges.relation[places], ahead)
+    if not whole:
+        question.notes.append(f"{operator}: chains over nodes with many edges were left out")
+    return found.taken(by[one[by] < other[by]])
