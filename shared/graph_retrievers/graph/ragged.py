@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -181,13 +182,17 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return (values - low).div_((high - low).masked_fill(level, 1.0)).clamp_(0, 1).masked_fill_(level, 1.0)
 
 
-def send_together(parts: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
-    """Return tensors that differ only in their first size on a device, to which they are sent as one.
+def send_together(rows: Iterable[Sequence[Any]], device: torch.device) -> list[tuple[Tensor, ...]]:
+    """Return rows of tensors or arrays as tensors on a device; those of a column, which differ only in their first size, go as one.
 
-    >>> [part.tolist() for part in send_together([torch.tensor([1, 2]), torch.tensor([3])], torch.device("cpu"))]
-    [[1, 2], [3]]
+    >>> rows = send_together([(np.array([1, 2]), torch.ones(1)), (np.array([3]), torch.zeros(1))], torch.device("cpu"))
+    >>> [[part.tolist() for part in row] for row in rows]
+    [[[1, 2], [1.0]], [[3], [0.0]]]
     """
-    return parts if device.type == "cpu" else torch.cat(list(parts)).to(device).split([len(part) for part in parts])
+    columns = [[torch.as_tensor(part) for part in column] for column in zip(*rows, strict=True)]
+    if device.type != "cpu":
+        columns = [[*torch.cat(column).to(device).split([len(part) for part in column])] for column in columns]
+    return list(zip(*columns, strict=True))
 
 
 def ranked_on_host(scores: Tensor, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:

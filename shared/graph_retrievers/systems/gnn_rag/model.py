@@ -87,18 +87,17 @@ class AnswerNetwork(nn.Module):
         self.dimension, self.hidden = positive("dimension", dimension, most=1 << 16), positive("hidden", hidden, most=1 << 14)
         self.instructions, self.layers = positive("instructions", instructions, most=16), positive("layers", layers, most=16)
         self.rounds, self.dropout = positive("rounds", rounds, most=16), fraction("dropout", dropout)
-        ways = range(self.instructions)
         with seeded_weights(seed):
             self.read = nn.Linear(dimension, hidden)
             self.itself = nn.Parameter(torch.randn(2, dimension) / dimension**0.5)
-            self.asked = nn.ModuleList(nn.Linear(hidden, hidden) for _ in ways)
+            self.asked = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(instructions))
             self.instruct = nn.Linear(4 * hidden, hidden)
             self.start = nn.Linear(hidden, hidden)
             self.relate = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
             self.gather = nn.ModuleList(nn.Linear((1 + 2 * instructions) * hidden, hidden) for _ in range(layers))
             self.score = nn.Linear(hidden, 1)
-            self.change = nn.ModuleList(nn.Linear(3 * hidden, hidden, bias=False) for _ in ways)
-            self.gate = nn.ModuleList(nn.Linear(3 * hidden, hidden, bias=False) for _ in ways)
+            self.change = nn.ModuleList(nn.Linear(3 * hidden, hidden, bias=False) for _ in range(instructions))
+            self.gate = nn.ModuleList(nn.Linear(3 * hidden, hidden, bias=False) for _ in range(instructions))
         self.drop = nn.Dropout(self.dropout)
 
     def config(self) -> dict[str, Any]:
@@ -124,7 +123,7 @@ class AnswerNetwork(nn.Module):
         nodes = torch.arange(count, device=topics.device)
         kinds = torch.cat([kinds, torch.full_like(nodes, width - 1)])
         sources, targets = torch.cat([ends, nodes.unsqueeze(1).expand(-1, 2)]).unbind(1)
-        relations = self._read(torch.cat([relations, self.itself.unsqueeze(0)]))
+        relations = self.read(torch.cat([relations, self.itself.unsqueeze(0)]) * self.dimension**0.5)
 
         def summed(at: Tensor, values: Tensor) -> Tensor:
             """Return the sums of the edges' values by the node at one end and by relation: Tensor, shape [n, R + 1]."""
@@ -149,11 +148,8 @@ class AnswerNetwork(nn.Module):
                 p = scores.softmax(0)
         return scores
 
-    def _read(self, vectors: Tensor) -> Tensor:
-        return self.read(vectors * self.dimension**0.5)  # type: ignore[no-any-return]
-
     def _instructions(self, question: Tensor) -> list[Tensor]:
-        query, instructions = self._read(question), [torch.zeros_like(self.score.weight[0])]
+        query, instructions = self.read(question * self.dimension**0.5), [torch.zeros_like(self.score.weight[0])]
         for layer in self.asked:
             part, before = layer(self.drop(query)), instructions[-1]
             instructions.append(self.instruct(self.drop(torch.cat([before, part, part - before, part * before]))))

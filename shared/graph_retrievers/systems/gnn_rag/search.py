@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import fraction
 from graph_retrievers.core.candidates import Candidates, found_by, order
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Request, Similarity
+from graph_retrievers.core.requests import Similarity
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.ragged import send_together
-from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
-from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
+from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphScores, SubgraphSearch
 
 __all__ = ["AnswerSearch"]
 
@@ -88,10 +84,10 @@ class AnswerSearch(SubgraphSearch):
         around = yield from self.around(question, candidates)
         if around.topics.all():
             return candidates
-        scores = yield Similarity(around.nodes) if self.network is None else AnswerScores(self, around)
+        scores = yield Similarity(around.nodes) if self.network is None else SubgraphScores(self, around)
         answers = self._answers(around, scores, question.returned(around.nodes))
-        path_places = np.flatnonzero(_on_paths(around, answers))
-        by = np.append(answers, path_places[order(scores[path_places])])
+        inner = np.flatnonzero(around.on_ways(answers))
+        by = np.append(answers, inner[order(scores[inner])])
         return found_by(self.name, candidates, around.nodes[by], scores[by], around.parents[by]).followed_by(candidates)
 
     def _answers(self, around: Subgraph, scores: np.ndarray, returned: np.ndarray) -> np.ndarray:
@@ -105,61 +101,28 @@ class AnswerSearch(SubgraphSearch):
         before = np.cumsum(probabilities) - probabilities
         return places[(before <= self.mass * (1 + 1e-6)) & (probabilities >= (1 - self.mass) / self.candidates)]
 
-    def relation_inputs(self, index: Any, names: Sequence[str]) -> Tensor:
-        """Return the vectors of R relations along and against their direction, of unit length: Tensor, shape [R, 2, d], float32."""
+    def scores(self, index: Any, questions: Tensor, requests: Sequence[SubgraphScores]) -> list[np.ndarray]:
+        """Return the probabilities of nodes as answers, [n], one subgraph at a time; the relations of all are embedded together."""
+        relations, inputs = self.inputs(index, [request.around for request in requests])
+        network = self.ready(relations.device, questions.shape[1], relations.shape[2])
+        # Each question reads only its own relations, so that others in the batch change nothing.
+        pairs = zip(questions, inputs, strict=True)
+        logits = [network(question, relations.index_select(0, places), *edges) for question, (places, *edges) in pairs]
+        return [part.softmax(0).double().numpy() for part in self.on_host(logits)]
+
+    def inputs(self, index: Any, subgraphs: Sequence[Subgraph]) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """Return what a network reads of subgraphs, on the device of an index.
+
+        It is the vectors of all R relations, along and against their direction, of unit length: Tensor, shape [R, 2, d], float32;
+        and for each subgraph the places of its own r relations among these, [r], the relation of each edge among its own, [m], the
+        ends of the edges, [m, 2], and which nodes are topics, [n].
+        """
         if index.embedding is None:
             raise MissingSignalError("GNN-RAG reads the names of relations and the index has no embedding model; pass embedding=.")
+        lists = [around.distinct_relations() for around in subgraphs]
+        names = np.unique(np.concatenate([part for part, _ in lists]))
         against = [" ".join(name.replace("_", " ").split()[::-1]) for name in names]
-        vectors = self.relation_vectors(index, [*names, *against])
-        return vectors.view(2, len(names), vectors.shape[1]).transpose(0, 1)
-
-
-def _on_paths(around: Subgraph, answers: np.ndarray) -> np.ndarray:
-    """Return which nodes are on the paths to the answers, at some places, without being one: bool, shape [n]."""
-    mask, front = np.isin(np.arange(len(around.nodes)), answers), answers
-    while len(front):
-        parents = around.parents[front]
-        front = np.searchsorted(around.nodes, np.unique(parents[parents >= 0]))
-        front = front[~mask[front]]
-        mask[front] = True
-    mask[answers] = False
-    return mask
-
-
-def edge_inputs(around: Subgraph, names: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what a network reads of a subgraph: relations as places in sorted names, [m], ends, [m, 2], and topics, [n]."""
-    kinds = np.searchsorted(np.array(names, object), np.array(around.relations, object))
-    return tuple(torch.as_tensor(part, device=device) for part in (kinds, around.ends, around.topics))  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerScores(Request):
-    """The probabilities of the nodes around a question as answers: float64, shape [n]."""
-
-    reads = "model"
-    costly = True
-    shared = ("operator",)
-    operator: AnswerSearch
-    around: Subgraph
-
-    @classmethod
-    @torch.inference_mode()
-    def together(cls, backend: Any, requests: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
-        """Return probabilities, one subgraph at a time; the relations of all are embedded together."""
-        operator, queries, parts = requests[0][1].operator, backend.queries, [request.around for _, request in requests]
-        device = queries.index.device
-        names = sorted({name for around in parts for name in around.relations})
-        vectors, questions = operator.relation_inputs(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
-        for width in (questions.shape[1], vectors.shape[2]):
-            network = operator.ready(device, width)
-        # Each question reads only its own relations, so that others in the batch change nothing.
-        lists = [sorted(set(around.relations)) for around in parts]
-        kinds = send_together([torch.tensor([names.index(name) for name in part], dtype=torch.int64) for part in lists], device)
-        host = torch.device("cpu")
-        tables = [edge_inputs(around, part, host) for around, part in zip(parts, lists, strict=True)]
-        inputs = zip(requests, kinds, *(send_together(column, device) for column in zip(*tables, strict=True)), strict=True)
-        logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in inputs]
-        # Concatenated, so that the device is waited for only once.
-        outputs = torch.cat(logits).cpu()
-        check_scores(outputs, "The network of GNN-RAG")
-        return [scores.softmax(0).double().numpy() for scores in outputs.split([len(around.nodes) for around in parts])]
+        relations = self.relation_vectors(index, [*names, *against]).unflatten(0, (2, len(names))).transpose(0, 1)
+        parts = zip(lists, subgraphs, strict=True)
+        rows = [(np.searchsorted(names, part), kinds, around.ends, around.topics) for (part, kinds), around in parts]
+        return relations.to(index.device), send_together(rows, index.device)

@@ -18,7 +18,7 @@ from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
-from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edge_inputs
+from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.subgraphs.around import Subgraph
 from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
@@ -30,7 +30,7 @@ class _Example:
     query: Tensor  # [d]
     relations: Tensor  # [R, 2, d], of all examples
     relation_rows: Tensor  # [r], those of this one
-    edges: tuple[Tensor, Tensor, Tensor]
+    edges: Sequence[Tensor]  # See AnswerNetwork.forward.
     around: Subgraph
     relevant: Tensor  # [n], bool
     gold: frozenset[int]
@@ -94,18 +94,16 @@ def _examples_of(
     index: GraphIndex, search: AnswerSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    names = [sorted(set(around.relations)) for around in subgraphs]
-    place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
-    relations = search.relation_inputs(index, list(place)).to(index.device)
+    relations, inputs = search.inputs(index, subgraphs)
     return [
         _Example(
             query,
             relations,
-            torch.tensor([place[name] for name in part], dtype=torch.int64, device=index.device),
-            edge_inputs(around, part, index.device),
+            rows,
+            edges,
             around,
             torch.from_numpy(np.isin(around.nodes, example.gold)).to(index.device),
             frozenset(example.gold),
         )
-        for query, around, part, example in zip(queries, subgraphs, names, examples, strict=True)
+        for query, (rows, *edges), around, example in zip(queries, inputs, subgraphs, examples, strict=True)
     ]

@@ -52,18 +52,14 @@ def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequ
     device = next(network.parameters()).device
     if isinstance(network, DocumentGraphNetwork):
         return [network(*example.on(device).arguments) for example in inputs]
-    columns = [
-        send_together([part.flatten(0, -2) for part in column], device)
-        for column in zip(*(example.arguments for example in inputs), strict=True)
-    ]
+    rows = send_together(([part.flatten(0, -2) for part in example.arguments] for example in inputs), device)
     groups, scores = dict[int, list[int]](), dict[int, Tensor]()
     for place, example in enumerate(inputs):
         groups.setdefault(len(example.connected), []).append(place)
     for places in groups.values():
         shapes = [part.shape for part in inputs[places[0]].arguments]
-        arguments = [
-            torch.stack([c[place] for place in places]).view(len(places), *s) for c, s in zip(columns, shapes, strict=True)
-        ]
+        columns = zip(*(rows[place] for place in places), strict=True)
+        arguments = [torch.stack(column).view(len(places), *shape) for column, shape in zip(columns, shapes, strict=True)]
         scores.update(zip(places, network(*arguments), strict=True))
     return [scores[place] for place in range(len(inputs))]
 

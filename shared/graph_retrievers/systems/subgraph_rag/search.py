@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, distinct, places_of, stacked
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Request, Vectors
-from graph_retrievers.learning.checkpoint import check_scores
+from graph_retrievers.core.requests import Vectors
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
-from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
+from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphScores, SubgraphSearch
 
 __all__ = ["TripleSearch"]
 
@@ -90,11 +87,26 @@ class TripleSearch(SubgraphSearch):
         around = yield from self.around(question, candidates)
         if not len(around.ends):
             return candidates
-        scores = yield TripleScores(self, around, (yield Vectors(around.nodes)))
+        scores = yield SubgraphScores(self, around, (yield Vectors(around.nodes)))
         nodes, end_scores = best_ends(around, scores, self.triples)
         ways = [around.way(node) for node in nodes.tolist()]
         origin = places_of(candidates.nodes, np.array([way[0] for way in ways], np.int64))
         return stacked(candidates, origin, [way[1:] for way in ways], end_scores, self.name).followed_by(candidates)
+
+    def scores(self, index: Any, questions: Tensor, requests: Sequence[SubgraphScores]) -> list[np.ndarray]:
+        """Return the scores of triples, [m]; on a GPU a network reads as many questions at a time as memory allows."""
+        counts = [len(request.around.ends) for request in requests]
+        names = [name for request in requests for name in request.around.relations]
+        relations = self.relation_vectors(index, names).split(counts)
+        if self.network is None:
+            # There is little to compute, and the vectors of nodes are on the host.
+            return list(map(_similarities, questions.cpu(), requests, relations))
+        # On a processor one by one, which takes no longer and gives each question the digits that it has alone.
+        group = 1 if questions.device.type == "cpu" else max(1, _TRIPLES // max(counts))
+        parts = [slice(start, start + group) for start in range(0, len(requests), group)]
+        logits = [_logits(self, questions[part], requests[part], torch.cat(relations[part])) for part in parts]
+        groups = zip(parts, self.on_host(logits), strict=True)
+        return [values.numpy() for part, outputs in groups for values in outputs.sigmoid().double().split(counts[part])]
 
 
 def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.ndarray, np.ndarray]:
@@ -105,54 +117,20 @@ def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.nd
     return ends[by], end_scores[by]
 
 
-@dataclass(frozen=True, eq=False)
-class TripleScores(Request):
-    """The scores of the triples around a question: float64, shape [m]; `vectors`, shape [n, d], are those of its nodes."""
-
-    reads = "model"
-    costly = True
-    shared = ("operator",)
-    operator: TripleSearch
-    around: Subgraph
-    vectors: np.ndarray
-
-    @classmethod
-    @torch.inference_mode()
-    def together(cls, backend: Any, requests: Sequence[tuple[int, TripleScores]]) -> list[np.ndarray]:
-        """Return scores; on a GPU a network reads as many questions at a time as memory allows."""
-        operator, queries, parts = requests[0][1].operator, backend.queries, [request for _, request in requests]
-        counts = [len(request.around.ends) for request in parts]
-        names = [name for request in parts for name in request.around.relations]
-        relations = operator.relation_vectors(queries.index, names).split(counts)
-        vectors = normalize(queries.vectors.float(), dim=1)
-        if operator.network is None:
-            # There is little to compute, and the vectors of nodes are on the host.
-            vectors = vectors.cpu()
-            return [request.similarities(vectors[b], values) for values, (b, request) in zip(relations, requests, strict=True)]
-        # On a processor one by one, which takes no longer and gives each question the digits that it has alone.
-        group = 1 if vectors.device.type == "cpu" else max(1, _TRIPLES // max(counts))
-        results = list[np.ndarray]()
-        for start in range(0, len(requests), group):
-            part = slice(start, start + group)
-            logits = _logits(operator, vectors, requests[part], torch.cat(relations[part])).cpu()
-            check_scores(logits, "The network of SubgraphRAG")
-            results += [values.numpy() for values in logits.sigmoid().double().split(counts[part])]
-        return results
-
-    def similarities(self, vector: Tensor, relations: Tensor) -> np.ndarray:
-        """Return the sums of cosines for the vectors of the question, of unit length, shape [d], and of the relations, [m, d]."""
-        cosines, ends = torch.from_numpy(self.vectors).float() @ vector, self.around.ends
-        return (cosines[ends[:, 0]] + relations @ vector + cosines[ends[:, 1]]).double().numpy()  # type: ignore[no-any-return]
+def _similarities(question: Tensor, request: SubgraphScores, relations: Tensor) -> np.ndarray:
+    """Return the sums of cosines for the vectors of a question, of unit length, shape [d], and of the relations, [m, d]."""
+    cosines, ends = torch.from_numpy(request.vectors).float() @ question, request.around.ends
+    return (cosines[ends[:, 0]] + relations @ question + cosines[ends[:, 1]]).double().numpy()  # type: ignore[no-any-return]
 
 
-def _logits(operator: TripleSearch, vectors: Tensor, requests: Sequence[tuple[int, TripleScores]], relations: Tensor) -> Tensor:
+def _logits(operator: TripleSearch, questions: Tensor, requests: Sequence[SubgraphScores], relations: Tensor) -> Tensor:
     """Return what the network gives the triples of some questions, whose subgraphs are read as one graph: Tensor, shape [m]."""
-    device, parts = vectors.device, [request.around for _, request in requests]
+    device, parts = questions.device, [request.around for request in requests]
     starts = np.cumsum([0, *(len(around.nodes) for around in parts)])
     ends = np.concatenate([around.ends + start for around, start in zip(parts, starts, strict=False)])
-    place = np.repeat([b for b, _ in requests], [len(around.ends) for around in parts])
-    nodes = torch.from_numpy(np.concatenate([request.vectors for _, request in requests])).float().to(device)
+    place = np.repeat(np.arange(len(parts)), [len(around.ends) for around in parts])
+    nodes = torch.from_numpy(np.concatenate([request.vectors for request in requests])).float().to(device)
     topics = torch.from_numpy(np.concatenate([around.topics for around in parts])).to(device)
     numbers = torch.from_numpy(np.column_stack([place, ends])).to(device)
     network = operator.ready(device, nodes.shape[1])
-    return network(vectors[numbers[:, 0]], nodes, relations.to(device), numbers[:, 1:], topics)  # type: ignore[no-any-return]
+    return network(questions[numbers[:, 0]], nodes, relations.to(device), numbers[:, 1:], topics)  # type: ignore[no-any-return]

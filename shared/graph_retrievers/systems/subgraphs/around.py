@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,8 +18,10 @@ from graph_retrievers.core.candidates import Candidates, best, newly_reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Similarity
+from graph_retrievers.core.requests import Edges, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, shown
+from graph_retrievers.graph.reachable import leading_to
+from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.embedding_models import CachedEmbedding
 
@@ -58,6 +61,18 @@ class Subgraph:
         while (parent := int(self.parents[np.searchsorted(self.nodes, way[0])])) >= 0:
             way.insert(0, parent)
         return way
+
+    def distinct_relations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the r relations, sorted, and the place of each triple's among them: object, shape [r], and int64, shape [m]."""
+        # Faster than np.unique, which sorts the names of all triples.
+        names = np.array(sorted(set(self.relations)), object)
+        return names, np.searchsorted(names, np.array(self.relations, object))
+
+    def on_ways(self, places: np.ndarray) -> np.ndarray:
+        """Return which nodes are on the ways to those at some places, without being one of these: bool, shape [n]."""
+        (reached,) = np.nonzero(~self.topics)
+        ends = np.isin(np.arange(len(self.nodes)), places)
+        return leading_to(ends, np.searchsorted(self.nodes, self.parents[reached]), reached) & ~ends
 
 
 def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidates: int) -> Algorithm[Subgraph]:
@@ -118,6 +133,10 @@ class SubgraphSearch(Operator):
         # Relations have few names, which come back with every question.
         self._embeddings = Cache()
 
+    @abstractmethod
+    def scores(self, index: Any, questions: Tensor, requests: Sequence[SubgraphScores]) -> list[np.ndarray]:
+        """Return the scores for the subgraphs of questions, whose vectors, shape [B, d], are of unit length."""
+
     def around(self, question: Question, candidates: Candidates) -> Algorithm[Subgraph]:
         """Return the subgraph around the nodes found before; a note says if nodes were left out."""
         around = yield from subgraph_around(question, candidates.nodes, self.hops, self.candidates)
@@ -125,15 +144,22 @@ class SubgraphSearch(Operator):
             question.notes.append(_LIMITED.format(self.candidates))
         return around
 
-    def ready(self, device: torch.device, width: int) -> Any:
-        """Return the network on a device, for vectors of a width; DimensionMismatchError if it is for others."""
-        if width != self.network.dimension:
-            raise DimensionMismatchError(
-                f"This network of {self.paper} is for vectors of {self.network.dimension} dimensions, got {width}; train it with "
-                "the same embedding model."
-            )
+    def ready(self, device: torch.device, *widths: int) -> Any:
+        """Return the network on a device, for vectors of some widths; DimensionMismatchError if it is for others."""
+        for width in widths:
+            if width != self.network.dimension:
+                raise DimensionMismatchError(
+                    f"This network of {self.paper} is for vectors of {self.network.dimension} dimensions, got {width}; train it "
+                    "with the same embedding model."
+                )
         # A network that was trained in the meantime may be elsewhere.
         return self.network.to(device).eval()
+
+    def on_host(self, logits: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return what the network gave, for which a device is waited for once; InvalidArgumentError if it is not finite."""
+        outputs = torch.cat(list(logits)).cpu()
+        check_scores(outputs, f"The network of {self.paper}")
+        return outputs.split([len(part) for part in logits])
 
     def relation_vectors(self, index: Any, names: Sequence[str]) -> Tensor:
         """Return the vectors of relations by their names, of unit length: Tensor, shape [m, d], float32.
@@ -147,3 +173,26 @@ class SubgraphSearch(Operator):
         vectors = normalize(embed_texts(model, [name.replace("_", " ") or "is linked to" for name in distinct]), dim=1)
         place = {name: number for number, name in enumerate(distinct)}
         return vectors[[place[name] for name in names]]
+
+
+@dataclass(frozen=True, eq=False)
+class SubgraphScores(Request):
+    """What a search gives for the subgraph around a question, with its network or without one: float64.
+
+    `vectors`, shape [n, d], are those of the nodes, for a search that reads them.
+    """
+
+    reads = "model"
+    costly = True
+    shared = ("operator",)
+    operator: SubgraphSearch
+    around: Subgraph
+    vectors: np.ndarray | None = None
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, requests: Sequence[tuple[int, SubgraphScores]]) -> list[np.ndarray]:
+        """Return :meth:`SubgraphSearch.scores` of all questions."""
+        queries, places = backend.queries, [b for b, _ in requests]
+        questions = normalize(queries.vectors.float(), dim=1)[places]
+        return requests[0][1].operator.scores(queries.index, questions, [request for _, request in requests])

@@ -75,11 +75,11 @@ def fit_checkpoint(
     index: GraphIndex,
     folder: str | Path,
     settings: Mapping[str, Any],
-    network: Mapping[str, Any],
     *,
-    seed: int,
-    show_progress: bool,
-    training: Mapping[str, Any],
+    seed: int = 0,
+    show_progress: bool = False,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
 ) -> dict[str, Any]:
     """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
