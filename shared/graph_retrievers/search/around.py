@@ -1,4 +1,4 @@
-"""The nodes within some edges of each of several centres, with the way to each; and the neighbours of both ends of edges."""
+"""The nodes within some edges of each of several centres, with the ways to them; neighbours and degrees of the ends of edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from graph_retrievers.core.candidates import newly_reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Neighbors
+from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.graph.runs import slices
 
 
@@ -57,6 +57,16 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
     keys, before = keys[by], before[by]
     owner, node = np.divmod(keys, size)
     return Around(owner, node, np.where(before >= 0, np.searchsorted(keys, before), -1))
+
+
+def end_degrees(ends: np.ndarray, exclude_types: tuple[str, ...] = ()) -> Algorithm[np.ndarray]:
+    """Return the degrees of both ends of edges together, `ends` of shape [M, 2]: int64, shape [M].
+
+    Neighbours of `exclude_types` do not count.
+    """
+    nodes, place = np.unique(ends, return_inverse=True)
+    degree = yield Degree(nodes, exclude_types=exclude_types)
+    return degree[place.reshape(-1, 2)].sum(1)  # type: ignore[no-any-return]
 
 
 def linked_to_both(

@@ -15,9 +15,9 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Degree, EdgeRows, Edges, Near, Neighbors
+from graph_retrievers.core.requests import EdgeRows, Edges, Near, Neighbors
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.around import linked_to_both
+from graph_retrievers.search.around import end_degrees, linked_to_both
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
@@ -112,9 +112,7 @@ class EntityTexts(Operator):
         """Return the relationships among the entities, and the first of those with others."""
         rows, first = np.unique(edges.row, return_index=True)
         ends = question.ends(rows)
-        nodes, place = np.unique(ends, return_inverse=True)
-        degree = yield Degree(nodes, exclude_types=(*self.text_types, *self.report_types))
-        rank = degree[place.reshape(-1, 2)].sum(1)
+        rank = yield from end_degrees(ends, (*self.text_types, *self.report_types))
         inside = (places_of(candidates.nodes, ends.ravel()).reshape(-1, 2) >= 0).all(1)
         # How many of the entities the far end of a relationship is related to.
         pairs = np.unique(np.stack([edges.far, edges.owner], 1), axis=0)

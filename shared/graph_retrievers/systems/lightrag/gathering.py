@@ -14,9 +14,9 @@ from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Neighbors, Similarity, Texts
+from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Similarity, Texts
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.search.around import linked_to_both
+from graph_retrievers.search.around import end_degrees, linked_to_both
 
 __all__ = ["ChunkGathering", "RelationGathering"]
 
@@ -90,9 +90,7 @@ class RelationGathering(Operator):
         places = np.flatnonzero(~question.typed(edges.far, self.exclude_types))
         places = places[np.lexsort((edges.row[places], edges.owner[places]))]
         rows, firsts = np.unique(edges.row[places], return_index=True)
-        ends, place = np.unique(question.ends(rows), return_inverse=True)
-        degree = yield Degree(ends, exclude_types=self.exclude_types)
-        degrees = degree[place.reshape(-1, 2)].sum(1)
+        degrees = yield from end_degrees(question.ends(rows), self.exclude_types)
         rows = rows[np.lexsort((firsts, -edges.weight[places][firsts], -degrees))]
         rows = rows[within_tokens((yield EdgeTexts(rows)), self.tokens)]
         return replace(candidates, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
