@@ -370,7 +370,7 @@ def test_the_page_says_which_systems_run_and_what_they_need(corpus):
 @pytest.mark.parametrize(
     ("system", "words"),
     [
-        (WalkFusion(form="names"), "WalkFusion cannot run on a graph in a database: it reads 'names' of the whole graph"),
+        (WalkFusion(form="names"), "it reads 'names' of the whole graph .* With words=, names and facts .* are known"),
         (WalkFusion(form="relations"), "WalkFusion cannot run on a graph in a database"),
         (SpreadingActivation(), r"it reads 'names' of the whole graph \(asked: Mentioned\)"),
         (

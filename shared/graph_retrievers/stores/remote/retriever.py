@@ -107,7 +107,7 @@ class RemoteRetriever(Retriever):
                 _refuse_whole(name, self.operator)
             hint = ' Give form="links" and bridges=0.' if name == "WalkFusion" else ""
             raise InvalidArgumentError(
-                f"{name} cannot run on a graph in a database: it reads {error}.{hint} {_IN_MEMORY}"
+                f"{name} cannot run on a graph in a database: it reads {error}.{hint} {_other_ways(index)}"
             ) from error
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
@@ -229,7 +229,7 @@ class RemoteRetriever(Retriever):
             return _hits(retriever, backend, questions, candidates)
         except WholeGraphError as error:
             names = ", ".join(sorted(backend.request_types))
-            reason = f"it reads {error} (asked: {names}). {_IN_MEMORY}"
+            reason = f"it reads {error} (asked: {names}). {_other_ways(index)}"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
 
 
@@ -246,6 +246,11 @@ def _may_hold(index: RemoteIndex, *conditions: Any) -> bool:
     with suppress(InvalidArgumentError):
         return not isinstance(index.store, ScopedGraphStore) or _holds(index, *conditions)
     return True
+
+
+def _other_ways(index: RemoteIndex) -> str:
+    """Return how to run what reads data of the whole graph."""
+    return _IN_MEMORY if index.words is not None else f"{_IN_MEMORY} With words=, names and facts of the whole graph are known."
 
 
 def _name(system: SystemLike | None) -> str:
