@@ -235,7 +235,7 @@ def _hint(name: str, meant_by: Mapping[str, str]) -> str:
 def filter_fields(condition: Any) -> list[str]:
     """Return the fields that a filter names, each once; none for a function or a mask.
 
-    >>> filter_fields({"$or": [{"year": 1804}, {"maker": {"town": "Lyon"}}], "year": {"$lt": 1900}})
+    >>> filter_fields({"$or": [{"year": 1804}, {"maker": {"town": {"$ne": "Lyon"}}}], "year": {"$lt": 1900}})
     ['year', 'maker.town']
     """
     return list(dict.fromkeys(str(key) for key, _ in _fields(flat_filter(condition))))
