@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for dataset in chosen(parser, options.only):
                 queries = [query for query in dataset.queries if query.split == options.split and query.gold]
                 index = kept_index(dataset.graph(), edge_signals=True)
-                write_index(index, database, dataset.name, sentences=True)
+                write_index(index, database, dataset.name, sentences=not options.recall)
                 remote = open_index(database, dataset.name, embedding=index.embedding)
                 if options.recall:
                     differ += recalls(dataset.name, index, remote, queries)
