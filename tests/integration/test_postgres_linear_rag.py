@@ -246,7 +246,13 @@ def test_sentences_come_and_go_with_the_index_that_is_written(postgres):
         Retriever(each, LinearRAG(), backfill=False) for each in (open_index(postgres, "works", embedding=HashEmbedding(5)), wide)
     ]
     check_near(*(each.retrieve_batch(QUESTIONS) for each in pair), paths_too=False)
+    before = stored(postgres, "works")
     write_index(wide, postgres, "works")
+    assert stored(postgres, "works") == before
+    # Of another model again, without being asked for; and an index without its model cannot follow the texts.
+    write_graph(other.graph, postgres, "works", vectors=vectors, embedding_name="recorder", replace=True)
+    assert stored(postgres, "works") == stored(postgres, "whole")
+    write_index(GraphIndex.from_nodes(NODES, [], vectors=np.eye(4, 16), metric="cosine"), postgres, "works", replace=True)
     assert [len(part) for part in stored(postgres, "works")] == [0, 0, 0]
 
 

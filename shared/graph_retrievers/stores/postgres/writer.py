@@ -63,8 +63,8 @@ def write_index(
         of it again, and write that.
     sentences : bool or object, default False
         Whether the sentences of texts, and the names in them, are written too, with their vectors, which the model of the index
-        makes: :class:`~graph_retrievers.LinearRAG` reads them. Names are found by their capitals, or by what is
-        given here, as for its `extractor`.
+        makes: :class:`~graph_retrievers.LinearRAG` reads them. Names are found by their capitals, or by what is given here, as for
+        its `extractor`. Those that are there are kept, and follow the texts, unless the index in memory has no model.
     replace : bool, default False
         Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with
         vectors of another model or width. An HNSW index of another width is dropped.
@@ -113,8 +113,14 @@ def write_index(
     settings = bm25.settings if table is None else {**bm25.settings, "vectors": table.to_dict()}
     settings = settings if edge_vectors is None else {**settings, "edge_dimension": edge_vectors.dimension}
     dimension = 0 if dense is None else dense.dimension
-    reader = None if sentences is False else _sentence_reader(index, sentences)
-    settings = settings if reader is None else {**settings, "sentences": reader.way}
+    reader = _sentence_reader(index, sentences)
+    if sentences is not False:
+        if reader is None:
+            raise MissingSignalError(
+                "Sentences and names are embedded by the model of the nodes; build the index with embedding=, or leave out "
+                "sentences=."
+            )
+        settings = {**settings, "sentences": reader.way}
     parts = (
         graph,
         blocks,
@@ -127,14 +133,11 @@ def write_index(
     return _write(*parts, database, name, table, replace, show_progress)
 
 
-def _sentence_reader(index: GraphIndex, sentences: Any) -> SentenceReader:
-    """Return what reads sentences, with the model of an index."""
-    model = index.embedding
-    if model is None or not index.has_dense:
-        raise MissingSignalError(
-            "Sentences and names are embedded by the model of the nodes; build the index with embedding=, or leave out sentences=."
-        )
-    return SentenceReader.of(sentences, partial(embed_texts, model))
+def _sentence_reader(index: GraphIndex, sentences: Any) -> SentenceReader | None:
+    """Return what reads sentences, with the model of an index; None if it has none."""
+    if index.embedding is None or not index.has_dense:
+        return None
+    return SentenceReader.of(sentences is False or sentences, partial(embed_texts, index.embedding))
 
 
 def _taken(dense: DenseIndex, rows: list[int], texts: object = None) -> np.ndarray:
@@ -230,11 +233,11 @@ def _write(
                 if is_other_model:
                     change.delete_edge_vectors()
                 settings = {**settings, "edge_dimension": dimension}
-        if change.sentences and is_other_model:
-            change.delete_sentences()
-        elif change.sentences and sentence_reader is not None and "sentences" not in settings:
+        if change.sentences and sentence_reader is not None and "sentences" not in settings:
             check_finder(change.sentences, sentence_reader, where)
             settings = {**settings, "sentences": change.sentences}
+        if is_other_model:
+            change.delete_sentences()
         if table is not None:
             _check_table(writing, change.corpus, len(graph), table, database.where)
         return change.finish(settings, dimension, embedding_name, graph.include_titles, vectors_of_edges, sentence_reader)
