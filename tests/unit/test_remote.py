@@ -536,6 +536,15 @@ def test_the_types_of_a_scope_are_read_once_where_a_system_asks_for_them(corpus,
     assert len(reads) == 3
 
 
+def test_a_system_that_reads_more_of_the_whole_graph_in_a_scope_is_refused_there(corpus):
+    """Whether the texts of films alone are passages is not known."""
+    retriever = Retriever(engines(corpus)[3], LightRAG(mode="local", passage_type="film"))
+    assert retriever.retrieve(QUESTIONS[0], vector=ONE, scope={"$type": {"$ne": "place"}})
+    words = "LightRAG cannot run on a graph in a database: it reads 'holds passages' of the whole graph, for this scope. Use"
+    with pytest.raises(InvalidArgumentError, match=words):
+        retriever.retrieve(QUESTIONS[0], vector=ONE, scope={"$type": "film"})
+
+
 @pytest.mark.parametrize("scope", [{"$type": "film"}, {"$type": "person"}, {"$type": {"$ne": "place"}}, {"$type": "none"}], ids=str)
 def test_nodes_of_a_scope_are_listed_of_the_types_that_the_system_returns_there(corpus, scope):
     index, graph, vectors, _ = engines(corpus)

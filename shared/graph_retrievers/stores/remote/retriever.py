@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import numpy as np
 
@@ -119,6 +119,14 @@ class RemoteRetriever(Retriever):
     def __repr__(self) -> str:
         """Return the retriever and the index."""
         return f"Retriever({self.index!r}, {super().__repr__()})"
+
+    def over(self, index: Corpus) -> Self:
+        """Return this retriever on another index, such as that of a scope; InvalidArgumentError if it cannot run there."""
+        try:
+            return super().over(index)
+        except WholeGraphError as error:
+            reason = f"it reads {error}, for this scope. {_other_ways(self.index)}"
+            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
 
     def _default_system(self, index: Corpus) -> System:
         """Return the default system in memory; WalkFusion where nothing is known of the graph."""
