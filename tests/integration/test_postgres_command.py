@@ -1,6 +1,7 @@
 """The command that writes an index to PostgreSQL."""
 
 import json
+import re
 import sys
 from argparse import Namespace
 from contextlib import suppress
@@ -212,7 +213,7 @@ def test_the_command_keeps_vectors_of_edges_up_to_date(postgres_server, pages, c
         update_index(database, "works", edge_signals=True, embedding=minilm())
         change_pages(pages)
         status, out, err = command(*options)
-        assert status == 0 and "written" in out, err
+        assert status == 0 and re.search(r", \d+ vectors of edges written\n$", out), err
         found = read_index(database, "works")
         expected = GraphIndex.from_graph(found.graph, embedding=minilm(), edge_signals=True, metric="cosine")
         np.testing.assert_allclose(found.signal("edge_dense").vectors, expected.signal("edge_dense").vectors, atol=1e-5)

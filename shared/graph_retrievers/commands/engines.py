@@ -120,10 +120,10 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
             else:
                 model = index.embedding_name if vectors is not None else ""
                 report = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
-            sizes = {"nodes": len(index), "edges": index.graph.num_edges}
-            changes = {"nodes": report.nodes, "edges": report.edges}
-            parts = [f"{sizes[name]:,} {name} ({_counts_text(part)})" for name, part in changes.items()]
-            return f"{database.where}, {args.name}: {', '.join(parts)}"
+            nodes = f"{len(index):,} nodes ({_counts_text(report.nodes)})"
+            edges = f"{index.graph.num_edges:,} edges ({_counts_text(report.edges)})"
+            vectors_text = f", {report.edge_vectors:,} vectors of edges written" if report.edge_vectors else ""
+            return f"{database.where}, {args.name}: {nodes}, {edges}{vectors_text}"
 
         yield write
 
