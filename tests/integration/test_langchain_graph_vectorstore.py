@@ -172,7 +172,10 @@ async def test_maximal_marginal_relevance_chooses_as_a_store_of_langchain_does(c
     empty = GraphVectorStore(IndexStore(tmp_path / "empty", embedding=Compass()))
     assert empty.max_marginal_relevance_search("Where?") == []
     logged = [record.getMessage() for record in caplog.records if "Nothing" in record.getMessage()]
-    assert logged == ["Nothing was found: the operators found no node.", "Nothing was found: the store holds no documents."]
+    assert logged == [
+        "Nothing was found: the operators found no node; no node passes the filter, which reads 'place'.",
+        "Nothing was found: the store holds no documents.",
+    ]
 
 
 @pytest.mark.parametrize("search_type", ["mmr", "similarity_score_threshold"])
