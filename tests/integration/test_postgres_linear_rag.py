@@ -130,6 +130,20 @@ def test_of_many_passages_the_100_nearest_begin_the_walk(postgres):
     assert any(note.startswith("the walk ended at max_nodes") for note in hits.notes) and len(hits) == 5
 
 
+def test_nodes_without_a_text_take_no_place_of_a_passage(postgres):
+    """They are nearer to the questions than most passages, and have the type of these."""
+    draw = random.Random(1)
+    nodes = [Node(f"e{row}", "", draw.choice(QUESTIONS)) for row in range(300)]
+    nodes += [Node(f"p{row}", " ".join(sentence(draw) for _ in range(2))) for row in range(60)]
+    index = index_of(nodes)
+    write_index(index, postgres, "mixed", sentences=True)
+    there, here = (
+        Retriever(each, LinearRAG(passage_weight=2.0), k=20, backfill=False).retrieve_batch(QUESTIONS)
+        for each in (open_index(postgres, "mixed", embedding=MODEL), index)
+    )
+    check_near(there, here, paths_too=False)
+
+
 # -- changes ----------------------------------------------------------------------------------------------------------
 
 

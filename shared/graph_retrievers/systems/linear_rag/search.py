@@ -281,11 +281,9 @@ class TriGraphSearch(Operator):
     ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Stage 2 in a database: the passages and their shares of the walk, as far as it is pushed."""
         if spread := self.passage_weight * self.similarity_weight:
-            near, cosines = yield Nearest(NEAREST, types=tri.types)
-            texts = yield Texts(near)
-            is_passage = np.array([bool(text.strip()) for text in texts], bool)
-            starts = np.append(starts, near[is_passage])
-            weights = np.append(weights, spread * np.maximum(cosines[is_passage], 0))
+            near, cosines = yield from _nearest_passages(tri.types)
+            starts = np.append(starts, near)
+            weights = np.append(weights, spread * np.maximum(cosines, 0))
         walk = yield from pushed(starts, weights, self.damping, adjacency=NameAdjacency(question, tri))
         note_error(walk, question.notes)
         nodes, shares = walk.best(len(walk.nodes), walk.nodes < question.size)
@@ -309,6 +307,18 @@ def check_sentences(corpus: Corpus) -> None:
     """Raise WholeGraphError if texts are in a database that has no sentences of them."""
     if not corpus.has_sentences:
         raise WholeGraphError("the sentences and the names of all texts, which PostgreSQL has after write_index(sentences=True)")
+
+
+def _nearest_passages(types: tuple[str, ...]) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+    """Return the 100 passages nearest to the question and their cosines, [n] each; nodes without a text are no passages."""
+    count = NEAREST
+    while True:
+        nodes, cosines = yield Nearest(count, types=types)
+        texts = yield Texts(nodes)
+        place = np.flatnonzero([bool(text.strip()) for text in texts])[:NEAREST]
+        if len(place) == NEAREST or len(nodes) < count:
+            return nodes[place], cosines[place]
+        count *= 4
 
 
 def _result_mask(queries: Queries, tri: TriGraph) -> Tensor:
