@@ -340,6 +340,20 @@ def test_hostile_names_are_found_as_they_are(postgres):
     assert len(stored(postgres, "works")[0]) == len(expected) == 7
 
 
+def test_of_names_that_are_equally_near_the_first_in_the_texts_counts(postgres):
+    """The model does not tell the order of words; the numbers of names follow the order in which they were written."""
+    nodes = [Node("0", "Holm Ada left.", metadata={"at": "lund"}), Node("1", "Ada Holm sang."), Node("2", "Holm Ada sat.")]
+    index = index_of(nodes)
+    write_index(index, postgres, "works", sentences=True)
+    for scope in ({}, {"at": {"$exists": False}}):
+        there, here = (
+            Retriever(each, LinearRAG(passage_weight=0), k=3, backfill=False).retrieve("?", entities=["Ada, Holm"], scope=scope)
+            for each in (open_index(postgres, "works", embedding=MODEL), index)
+        )
+        check_near([there], [here], paths_too=False)
+        assert {hit.id for hit in there} == ({"1"} if scope else {"0", "2"})
+
+
 def test_two_indexes_and_a_scope_do_not_see_each_other(postgres):
     other = [Node("0", "Otto Veld met Nils."), Node("1", "Nils left Åse.")]
     write_index(GraphIndex.from_nodes(NODES, [], embedding=MODEL, metric="cosine"), postgres, "works", sentences=True)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.entities import CapitalizedNames, EntityExtractor, as_entity_extractor, entity_key
 from graph_retrievers.signals.named_sentences import PassageNames, passage_names
 from graph_retrievers.signals.vector_cache import embed_corpus
@@ -32,11 +33,20 @@ _NUMBERS = (
     f"SELECT q.place, a.name FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS q (key, place) JOIN {{names}} a ON {_KNOWN}@there@"
 )
 _NAMES = "SELECT FROM {names} a WHERE a.corpus = %(corpus)s"
+# Of names whose cosines differ by rounding alone, the one that the first passage has.
 _NEAREST = f"""\
 SELECT q.place, b.name, 1 - b.distance FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
-    SELECT a.name, {_DISTANCE.format("a")} AS distance FROM {{names}} a WHERE a.corpus = %(corpus)s@there@
-    ORDER BY distance, a.name LIMIT 1
+    SELECT d.name, d.distance FROM (
+        SELECT c.name, c.distance, min(c.distance) OVER () AS least FROM (
+            SELECT a.name, {_DISTANCE.format("a")} AS distance FROM {{names}} a WHERE a.corpus = %(corpus)s@there@ OFFSET 0
+        ) c
+    ) d
+    WHERE d.distance <= d.least + {ROUNDING}
+    ORDER BY (
+        SELECT min(n.position) FROM {{mentions}} m JOIN {{nodes}} n ON n.corpus = m.corpus AND n.node = m.node
+        WHERE m.corpus = %(corpus)s AND m.name = d.name@among@
+    ), d.name LIMIT 1
 ) b"""
 _SENTENCES = f"""\
 SELECT p.place, n.position, n.node, s.sentence, s.names, 1 - {_DISTANCE.format("s")}
@@ -136,7 +146,7 @@ class PostgresSentences:
         return {keys[place - 1]: name for place, name in rows}, has_names
 
     def nearest(self, vectors: np.ndarray, types: Collection[str]) -> list[tuple[int, float]]:
-        """Return for each vector the nearest name and its cosine; -1 and 0 if there is none. All names are compared."""
+        """Return for each vector the nearest name and its cosine; see SentenceStore. All names are compared."""
         texts = [vector_text(vector) for vector in vectors]
         rows = self._read(_NEAREST.replace("@there@", self._there(types)), types, vectors=texts)
         nearest = {place: (name, cosine) for place, name, cosine in rows}
@@ -180,7 +190,7 @@ class PostgresSentences:
         return names_by_passage, passages_by_name
 
     def spellings(self, names: Sequence[int]) -> Mapping[int, str]:
-        """Return the names by their numbers, as the first passage spells them."""
+        """Return the names by their numbers; see SentenceStore."""
         (rows,) = self.corpus.read((_SPELLINGS, {"names": list(names)}))
         return {name: decoded(spelling) for name, spelling in rows}
 

@@ -240,7 +240,10 @@ class SentenceStore(Protocol):
         """
 
     def nearest(self, vectors: np.ndarray, types: Collection[str]) -> list[tuple[int, float]]:
-        """Return for each vector the nearest name and its cosine; -1 and 0 if there is none."""
+        """Return for each vector the nearest name, of equally near ones that of the first passage, and its cosine.
+
+        -1 and 0 if there is none.
+        """
 
     def sentences(self, requests: Sequence[tuple[np.ndarray, Sequence[int]]], types: Collection[str]) -> list[list[StoredSentence]]:
         """Return for each vector and some names the sentences that mention one of these, in the order of their passages."""
@@ -255,7 +258,7 @@ class SentenceStore(Protocol):
         """
 
     def spellings(self, names: Sequence[int]) -> Mapping[int, str]:
-        """Return the names by their numbers, as the first passage spells them."""
+        """Return the names by their numbers, as the passage spells them that was written first."""
 
     def within(self, ids: Sequence[str]) -> SentenceStore:
         """Return the store of the passages of these ids, without a round trip."""
