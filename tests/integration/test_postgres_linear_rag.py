@@ -307,6 +307,8 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
             write_index(index, postgres, "works", sentences=True)
     with pytest.raises(InvalidArgumentError, match="extractor is 7; expected an object with a method names"):
         write_index(index_of(NODES), postgres, "works", sentences=7)
+    with pytest.raises(InvalidArgumentError, match="a name of the extractor is not valid Unicode"):
+        write_index(index_of(NODES), postgres, "works", sentences=lambda text: [f"{text}\ud800"])
     update_index(postgres, "works", upsert=NODES)
     with pytest.raises(MissingSignalError, match="Sentences and names need a model to have vectors; pass embedding= too"):
         update_index(postgres, "works", sentences=True)

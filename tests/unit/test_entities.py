@@ -40,6 +40,16 @@ class GLiNER:
         return [entity for entity in found if entity["score"] >= threshold]
 
 
+class Fixed:
+    """An extractor that gives the same for any texts."""
+
+    def __init__(self, result):
+        self.result = result
+
+    def names(self, texts):
+        return self.result
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -93,6 +103,22 @@ def test_a_gliner_model_finds_what_it_scores_highly_enough():
         (lambda: EntityMentions("spacy"), "extractor is 'spacy'"),
         (lambda: EntityMentions(entity_type="passage"), "entity_type is 'passage'"),
         (lambda: EntityMentions(max_share=2), "max_share"),
+        (
+            lambda: EntityMentions(Fixed([["Ada"]])).nodes([Node("a", "A."), Node("b", "B.")]),
+            "gives 1 lists for 2 texts; expected one for each",
+        ),
+        (
+            lambda: EntityMentions(Fixed([["Ada"], "Ada"])).nodes([Node("a", "A."), Node("b", "B.")]),
+            "must be a list of strings, got 'Ada'",
+        ),
+        (
+            lambda: EntityMentions(Fixed([["Ada"], [7]])).nodes([Node("a", "A."), Node("b", "B.")]),
+            r"must be a list of strings, got \[7\]",
+        ),
+        (
+            lambda: EntityMentions(Fixed(None)).nodes([Node("a", "A."), Node("b", "B.")]),
+            "the result of extractor.names is None; expected a list",
+        ),
         (lambda: EntityMentions().nodes([Node("a", "By Ada Holm.", type="entity")]), "All 1 documents have the type of entities"),
         (lambda: build_edges([Node(n, "By Ada Holm.") for n in "ab"], EntityMentions()), "make the entities first"),
         (lambda: build_edges([Node("a", "Ada Holm."), Node("b", "A loom.")], EntityMentions()), "No name stands in two texts"),

@@ -14,7 +14,7 @@ from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.signals.entities import as_entity_extractor, entity_key
+from graph_retrievers.signals.entities import as_entity_extractor, entity_key, found_names
 
 __all__ = ["EntityMentions"]
 
@@ -86,7 +86,7 @@ class EntityMentions(EdgeSpec):
             raise NothingToReadError(f"All {len(nodes)} documents have the type of entities, {self.entity_type!r}; none is read.")
         keys = {entity_key(node.title) for node in nodes if node.type == self.entity_type}
         spellings = dict[str, Counter[str]]()
-        name_lists = self.extractor.names([node.text for node in texts])
+        name_lists = found_names(self.extractor, [node.text for node in texts])
         for name in chain.from_iterable(name_lists):
             spellings.setdefault(entity_key(name), Counter())[name] += 1
         titles = {
@@ -109,7 +109,7 @@ class EntityMentions(EdgeSpec):
             if node.type == self.entity_type:
                 entities.setdefault(entity_key(node.title), node.id)
         texts: Sequence[Node] = [node for node in corpus.nodes if node.type != self.entity_type]
-        name_lists = self.extractor.names([node.text for node in texts])
+        name_lists = found_names(self.extractor, [node.text for node in texts])
         if not entities:
             raise NothingToReadError(self._why_none(name_lists))
         return SpecEdges(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import call_function, strings
+from graph_retrievers.arguments import as_list, call_function, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names, name_words
 
@@ -119,6 +119,14 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
         f"extractor is {shown(extractor)}; expected an object with a method names(texts), a spaCy pipeline, a GLiNER model, or a "
         "function from a text to its names."
     )
+
+
+def found_names(extractor: EntityExtractor, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the names that an extractor finds in each text; InvalidArgumentError unless they are a list of texts for each."""
+    names = [strings("the names of an extractor", own) for own in as_list("the result of extractor.names", extractor.names(texts))]
+    if len(names) != len(texts):
+        raise InvalidArgumentError(f"extractor.names gives {len(names)} lists for {len(texts)} texts; expected one for each.")
+    return names
 
 
 def entity_key(name: str) -> str:

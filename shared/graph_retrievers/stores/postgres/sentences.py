@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.plain import check_text
 from graph_retrievers.signals.dense import ROUNDING
-from graph_retrievers.signals.entities import CapitalizedNames, EntityExtractor, as_entity_extractor, entity_key
+from graph_retrievers.signals.entities import CapitalizedNames, EntityExtractor, as_entity_extractor, entity_key, found_names
 from graph_retrievers.signals.named_sentences import PassageNames, passage_names
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
@@ -274,7 +275,7 @@ def write_sentences(writing: Writing, corpus: int, reader: SentenceReader, every
     ).fetchall():
         last = rows[-1][0]
         parts = [(node, decoded(title), decoded(text)) for _, node, title, text in rows if text.strip()]
-        name_lists = reader.extractor.names([text for *_, text in parts])
+        name_lists = found_names(reader.extractor, [text for *_, text in parts])
         passages = [(node, passage_names(text, title, names)) for (node, title, text), names in zip(parts, name_lists, strict=True)]
         next_name, next_sentence = _write_passages(writing, corpus, reader, passages, next_name, next_sentence)
     return int(next_sentence - first)
@@ -287,6 +288,7 @@ def _write_passages(
     spellings = dict[str, str]()
     for _, passage in passages:
         for spelling in passage.names:
+            check_text(spelling, "a name of the extractor")
             spellings.setdefault(encoded(entity_key(spelling)), spelling)
     known = writing.run(
         f"SELECT a.key, a.name FROM unnest(%(keys)s::text[]) AS q (key) JOIN {{names}} a ON {_KNOWN}",

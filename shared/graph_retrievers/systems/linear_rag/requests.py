@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from graph_retrievers.core.requests import Request
-from graph_retrievers.signals.entities import EntityExtractor, entity_key
+from graph_retrievers.signals.entities import EntityExtractor, entity_key, found_names
 from graph_retrievers.signals.named_sentences import SentenceRows
 from graph_retrievers.systems.spreading.linking import named_entities
 
@@ -65,7 +65,7 @@ class EntityMatches(Request):
         """Find the names of all questions; names that no entity has are matched by their vectors, in one search."""
         queries, tri, extractor = backend.queries, requests[0][1].tri, requests[0][1].extractor
         inputs = named_entities(queries.input("entities"), queries.texts)
-        name_lists = extractor.names([queries.texts[place] for place, _ in requests])
+        name_lists = found_names(extractor, [queries.texts[place] for place, _ in requests])
         names = [
             entities if inputs[place][0] is None else inputs[place][0]
             for (place, _), entities in zip(requests, name_lists, strict=True)

@@ -15,7 +15,7 @@ from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.runs import slices
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.entities import EntityExtractor, entity_key
+from graph_retrievers.signals.entities import EntityExtractor, entity_key, found_names
 from graph_retrievers.signals.named_sentences import SentenceRows, passage_names
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.pagerank import TransitionGraph
@@ -124,7 +124,7 @@ def _make(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> 
     rows = [row for row, text in enumerate(graph.texts) if text.strip() and (not typed or graph.types[row] == passage_type)]
     number, names, texts, home = dict[str, int](), list[str](), list[str](), list[int]()
     mentions, triples = list[list[int]](), list[tuple[int, int, int]]()
-    for row, spellings in zip(rows, extractor.names([graph.texts[row] for row in rows]), strict=True):
+    for row, spellings in zip(rows, found_names(extractor, [graph.texts[row] for row in rows]), strict=True):
         passage = passage_names(graph.texts[row], graph.titles[row], spellings)
         numbers = [_number(name, number, names) for name in passage.names]
         for sentence, places in passage.sentences:
