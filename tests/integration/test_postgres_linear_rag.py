@@ -270,6 +270,21 @@ def test_sentences_come_and_go_with_the_index_that_is_written(postgres):
     assert [len(part) for part in stored(postgres, "works")] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("system", [LinearRAG(), TriGraphSearch(), "vector"])
+def test_what_an_index_lacked_for_a_while_is_read_when_it_is_there_again(postgres, system):
+    index = index_of(NODES)
+    write_index(index, postgres, "works", sentences=True)
+    retriever = Retriever(open_index(postgres, "works", embedding=MODEL), system, k=2)
+    hits = retriever.retrieve("Who is Ada Holm?")
+    write_index(GraphIndex.from_nodes(NODES, []), postgres, "works", replace=True)
+    lacking = "This index has no vectors" if system == "vector" else "cannot run .* sentences and .* names .*sentences=True"
+    for _ in range(2):
+        with pytest.raises((InvalidArgumentError, MissingSignalError), match=lacking):
+            retriever.retrieve("Who is Ada Holm?")
+    write_index(index, postgres, "works", replace=True, sentences=True)
+    assert [(hit.id, hit.score) for hit in retriever.retrieve("Who is Ada Holm?")] == [(hit.id, hit.score) for hit in hits]
+
+
 def test_names_that_an_extractor_of_the_user_finds(postgres):
     def find(text):
         return [word.strip(".,") for word in text.split() if word.strip(".,") in ("loom", "mill", "film", "Ada")]

@@ -18,7 +18,14 @@ from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import DatabaseUnreachableError, EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
+from graph_retrievers.errors import (
+    DatabaseUnreachableError,
+    EmptyGraphError,
+    InvalidArgumentError,
+    MissingSignalError,
+    StaleIndexError,
+    shown,
+)
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
@@ -106,9 +113,7 @@ class RemoteRetriever(Retriever):
             if "operator" in self.__dict__:
                 _refuse_whole(name, self.operator)
             hint = ' Give form="links" and bridges=0.' if name == "WalkFusion" else ""
-            raise InvalidArgumentError(
-                f"{name} cannot run on a graph in a database: it reads {error}.{hint} {_other_ways(index)}"
-            ) from error
+            raise _refusal(index, name, f"{error}.{hint}") from error
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
@@ -121,12 +126,12 @@ class RemoteRetriever(Retriever):
         return f"Retriever({self.index!r}, {super().__repr__()})"
 
     def over(self, index: Corpus) -> Self:
-        """Return this retriever on another index, such as that of a scope; InvalidArgumentError if it cannot run there."""
+        """Return this retriever on another state of the index, or on a scope of it; WholeGraphError if it cannot run there."""
         try:
             return super().over(index)
         except WholeGraphError as error:
-            reason = f"it reads {error}, for this scope. {_other_ways(self.index)}"
-            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
+            where = ", for this scope" if index.is_scope else ""
+            raise _refusal(self.index, self.name, f"{error}{where}.") from error
 
     def _default_system(self, index: Corpus) -> System:
         """Return the default system in memory; WalkFusion where nothing is known of the graph."""
@@ -154,6 +159,10 @@ class RemoteRetriever(Retriever):
                 return answer(self if index is self.index else self.over(index), call)
             except StaleIndexError:
                 if tries == _TRIES or not index.open_again():
+                    raise
+            except (WholeGraphError, MissingSignalError):
+                # What the index lacked when it was opened may have been written since.
+                if tries > 1 or not index.open_again():
                     raise
             except DatabaseUnreachableError as error:
                 # The database itself ends a statement when the limit is over, also before a search has begun.
@@ -237,8 +246,7 @@ class RemoteRetriever(Retriever):
             return _hits(retriever, backend, questions, candidates)
         except WholeGraphError as error:
             names = ", ".join(sorted(backend.request_types))
-            reason = f"it reads {error} (asked: {names}). {_other_ways(index)}"
-            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {reason}") from error
+            raise _refusal(index, self.name, f"{error}{f' (asked: {names})' if names else ''}.") from error
 
 
 def _holds(index: RemoteIndex, *conditions: Any) -> bool:
@@ -266,6 +274,11 @@ def _name(system: SystemLike | None) -> str:
     if system is None:
         return "The default system"
     return getattr(system, "__name__", type(read_system(system) if isinstance(system, str | Mapping) else system).__name__)
+
+
+def _refusal(index: RemoteIndex, name: str, what: str) -> WholeGraphError:
+    """Return the error of what reads something that a graph in a database does not provide."""
+    return WholeGraphError(f"{name} cannot run on a graph in a database: it reads {what} {_other_ways(index)}")
 
 
 def _refuse_whole(name: str, operator: Operator) -> None:
