@@ -226,6 +226,17 @@ def test_only_what_is_new_is_embedded(postgres):
     assert {hit.path.text for hit in hits} == {"0", "1", '1 -["Otto Veld"]- 2'}
 
 
+def test_of_equal_sentences_a_path_goes_through_that_of_the_first_passage(postgres):
+    """Whose sentences have higher numbers after a change."""
+    nodes = [Node("0", TEXTS[1]), Node("1", TEXTS[1]), Node("2", TEXTS[2])]
+    write_index(index_of(nodes), postgres, "works", sentences=True)
+    retriever = Retriever(open_index(postgres, "works", embedding=MODEL), LinearRAG(threshold=0), backfill=False)
+    for metadata in ({}, {"year": 1}):
+        update_index(postgres, "works", upsert=[Node("0", TEXTS[1], metadata=metadata)], embedding=MODEL)
+        paths = {hit.path.text for hit in retriever.retrieve("Who is Ada Holm?")}
+        assert paths == {"0", "1", '0 -["Otto Veld"]- 2'}
+
+
 def test_sentences_come_and_go_with_the_index_that_is_written(postgres):
     index = GraphIndex.from_nodes(NODES, [], embedding=Recorder(), metric="cosine")
     write_index(index, postgres, "works")
@@ -358,17 +369,32 @@ def test_hostile_names_are_found_as_they_are(postgres):
 
 
 def test_of_names_that_are_equally_near_the_first_in_the_texts_counts(postgres):
-    """The model does not tell the order of words; the numbers of names follow the order in which they were written."""
+    """The order of words changes vectors by rounding alone; the numbers of names follow the order in which they were written."""
+    model = HashEmbedding(16)
+    model._vector = lambda text: [*HashEmbedding._vector(model, text), 6e-4 if text == "Holm Ada" else 0.0]
     nodes = [Node("0", "Holm Ada left.", metadata={"at": "lund"}), Node("1", "Ada Holm sang."), Node("2", "Holm Ada sat.")]
-    index = index_of(nodes)
+    index = GraphIndex.from_nodes(nodes, [], embedding=model, metric="cosine")
     write_index(index, postgres, "works", sentences=True)
     for scope in ({}, {"at": {"$exists": False}}):
         there, here = (
             Retriever(each, LinearRAG(passage_weight=0), k=3, backfill=False).retrieve("?", entities=["Ada, Holm"], scope=scope)
-            for each in (open_index(postgres, "works", embedding=MODEL), index)
+            for each in (open_index(postgres, "works", embedding=model), index)
         )
         check_near([there], [here], paths_too=False)
         assert {hit.id for hit in there} == ({"1"} if scope else {"0", "2"})
+
+
+def test_a_sentence_without_a_vector_has_the_cosine_0(postgres):
+    def marks(text):
+        return [mark for mark in "§¶" if mark in text]
+
+    index = index_of([Node("0", "§ met ¶ in Lund."), Node("1", "§ ¶."), Node("2", "¶ left.")])
+    write_index(index, postgres, "works", sentences=marks)
+    there, here = (
+        Retriever(each, LinearRAG(extractor=marks), backfill=False).retrieve("Who met in Lund?", entities=["§"])
+        for each in (open_index(postgres, "works", embedding=MODEL), index)
+    )
+    check_near([there], [here])
 
 
 def test_two_indexes_and_a_scope_do_not_see_each_other(postgres):
