@@ -350,7 +350,15 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
 
 # -- the store --------------------------------------------------------------------------------------------------------
 
-HOSTILE = ["Ada'); DROP TABLE x; --", 'O"Neil\\', "Å\x00se\x01", "Lu{nodes}nd %(ids)s", "Ζεύς", "𝔄da", "Na" + "a" * 3000]
+HOSTILE = [
+    "Ada'); DROP TABLE x; --",
+    'O"Neil\\',
+    "Å\x00se\x01",
+    "Lu{nodes}nd %(ids)s",
+    "Ζεύς",
+    "𝔄da",
+    *("Na" + "a" * 3000 + end for end in ("", "b")),
+]
 
 
 def test_hostile_names_are_found_as_they_are(postgres):
@@ -360,12 +368,12 @@ def test_hostile_names_are_found_as_they_are(postgres):
     index = GraphIndex.from_nodes(nodes, [], embedding=MODEL, metric="cosine")
     write_index(index, postgres, "works", sentences=str.splitlines)
     system = LinearRAG(extractor=str.splitlines, threshold=0.0)
-    pair = [Retriever(each, system, k=7, backfill=False) for each in (open_index(postgres, "works", embedding=MODEL), index)]
+    pair = [Retriever(each, system, k=8, backfill=False) for each in (open_index(postgres, "works", embedding=MODEL), index)]
     for name in [*HOSTILE, "nobody"]:
         there, here = (each.retrieve("who?", entities=[name]) for each in pair)
         check_near([there], [here], paths_too=False)
-    expected = {place for row in range(7) for place in passage_names(texts[row], "", texts[row].splitlines()).names}
-    assert len(stored(postgres, "works")[0]) == len(expected) == 7
+    expected = {name for text in texts for name in passage_names(text, "", text.splitlines()).names}
+    assert len(stored(postgres, "works")[0]) == len(expected) == len(HOSTILE)
 
 
 def test_of_names_that_are_equally_near_the_first_in_the_texts_counts(postgres):
@@ -395,6 +403,15 @@ def test_a_sentence_without_a_vector_has_the_cosine_0(postgres):
         for each in (open_index(postgres, "works", embedding=MODEL), index)
     )
     check_near([there], [here])
+
+
+def test_a_name_is_spelled_as_by_the_passage_that_was_written_first(postgres):
+    index = index_of([Node("0", "In LUND, Ada left."), Node("1", "Lund and ADA.")])
+    write_index(index, postgres, "works", sentences=True)
+    update_index(postgres, "works", upsert=[Node("2", "In lUND, aDA sat.")], embedding=MODEL)
+    store = PostgresSentences(PostgresCorpus(postgres, "works"))
+    numbers, _ = store.numbers(["lund", "ada"], ())
+    assert list(store.spellings([numbers["lund"], numbers["ada"]]).values()) == ["LUND", "Ada"]
 
 
 def test_two_indexes_and_a_scope_do_not_see_each_other(postgres):
