@@ -158,7 +158,8 @@ def test_any_changes_leave_what_one_write_leaves(postgres, seed, monkeypatch):
     monkeypatch.setattr("graph_retrievers.stores.postgres.sentences._BLOCK", 3)
     draw = random.Random(seed)
     index = index_of(random_nodes(seed))
-    write_index(index, postgres, "works", sentences=True)
+    report = write_index(index, postgres, "works", sentences=True)
+    assert report.sentences == len(stored(postgres, "works")[2])
     retriever = Retriever(open_index(postgres, "works", embedding=MODEL), LinearRAG(threshold=0.1), k=8, backfill=False)
     for step in range(6):
         present = index.graph.ids
