@@ -113,7 +113,7 @@ class FromTheNearest(TriGraphSearch):
         return weights
 
 
-def test_of_many_passages_the_100_nearest_begin_the_walk(postgres):
+def test_of_many_passages_the_100_nearest_begin_the_walk(postgres, monkeypatch):
     draw = random.Random(0)
     nodes = [Node(f"p{row}", " ".join(sentence(draw) for _ in range(3)), type="passage") for row in range(250)]
     nodes += [Node(f"e{row}", "", draw.choice(NAMES), "entity") for row in range(20)]
@@ -128,6 +128,18 @@ def test_of_many_passages_the_100_nearest_begin_the_walk(postgres):
     few = open_index(postgres, "many", embedding=MODEL, max_nodes=800)
     hits = Retriever(few, LinearRAG(), k=5).retrieve(QUESTIONS[0])
     assert any(note.startswith("the walk ended at max_nodes") for note in hits.notes) and len(hits) == 5
+    # Names with many passages are not asked for where these are more than are left.
+    counts, mentions = list[int](), PostgresSentences.mentions
+
+    def counting(*asked):
+        answers = mentions(*asked)
+        counts.extend(len(table) for answer in answers for table in answer.values())
+        return answers
+
+    monkeypatch.setattr(PostgresSentences, "mentions", counting)
+    few = open_index(postgres, "many", embedding=MODEL, max_nodes=1200)
+    hits = Retriever(few, LinearRAG(threshold=0.99), k=5).retrieve("What of Nils?")
+    assert any(note.startswith("the walk ended at max_nodes") for note in hits.notes) and sum(counts) <= 1200
 
 
 def test_nodes_without_a_text_take_no_place_of_a_passage(postgres):
