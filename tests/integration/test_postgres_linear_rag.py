@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, LinearRAG, Node, Retriever
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import DatabaseError, DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import TriGraphSearch
 from graph_retrievers.signals.named_sentences import passage_names
 from graph_retrievers.stores.postgres import (
@@ -140,6 +140,20 @@ def test_of_many_passages_the_100_nearest_begin_the_walk(postgres, monkeypatch):
     few = open_index(postgres, "many", embedding=MODEL, max_nodes=1200)
     hits = Retriever(few, LinearRAG(threshold=0.99), k=5).retrieve("What of Nils?")
     assert any(note.startswith("the walk ended at max_nodes") for note in hits.notes) and sum(counts) <= 1200
+
+
+@pytest.mark.parametrize(("iterations", "names"), [(1, ["Nils Holm"]), (0, ["Lund", "Nils Holm", "Åse Ek"])])
+def test_names_in_more_sentences_or_passages_than_max_nodes_are_refused(postgres, iterations, names):
+    """A name is in 60 sentences, or three names are in 20 passages each; without iterations, no sentence is read."""
+    nodes = [Node(f"p{row}", "In Lund, Nils Holm met Åse Ek. " * 3) for row in range(20)]
+    write_index(index_of(nodes), postgres, "many", sentences=True)
+    walk = LinearRAG(iterations=iterations, threshold=1, passage_weight=0)
+    fewer, enough = (
+        Retriever(open_index(postgres, "many", embedding=MODEL, max_nodes=most), walk, k=1, backfill=False) for most in (59, 80)
+    )
+    with pytest.raises(DatabaseError, match="needs more than max_nodes=59 nodes"):
+        fewer.retrieve("Who?", entities=names)
+    assert len(enough.retrieve("Who?", entities=names)) == 1
 
 
 def test_nodes_without_a_text_take_no_place_of_a_passage(postgres):
