@@ -115,7 +115,7 @@ class FromTheNearest(TriGraphSearch):
 
 def test_of_many_passages_the_100_nearest_begin_the_walk(postgres, monkeypatch):
     draw = random.Random(0)
-    nodes = [Node(f"p{row}", " ".join(sentence(draw) for _ in range(3)), type="passage") for row in range(250)]
+    nodes = [Node(f"p{row}", " ".join(sentence(draw) for _ in range(3)), "", "passage", {"row": row}) for row in range(250)]
     nodes += [Node(f"e{row}", "", draw.choice(NAMES), "entity") for row in range(20)]
     index = index_of(nodes)
     write_index(index, postgres, "many", sentences=True)
@@ -124,6 +124,14 @@ def test_of_many_passages_the_100_nearest_begin_the_walk(postgres, monkeypatch):
     here = Retriever(index, walk, k=20, backfill=False).retrieve_batch(QUESTIONS)
     check_near(Retriever(remote, LinearRAG(threshold=0.1), k=20, backfill=False).retrieve_batch(QUESTIONS), here, paths_too=False)
     assert all(hit.id.startswith("p") for hits in here for hit in hits)
+    # The filter is passed by a few of the passages to which the walk comes.
+    late = {"filter": {"row": {"$gte": 230}}, "seed_filter": {}}
+    there, here = (
+        Retriever(each, system, k=20, backfill=False).retrieve_batch(QUESTIONS, **late)
+        for each, system in ((remote, LinearRAG(threshold=0.1)), (index, walk))
+    )
+    check_near(there, here, paths_too=False)
+    assert len(there[0]) == 20
     # Where the walk ends early, the hits say how far it came.
     few = open_index(postgres, "many", embedding=MODEL, max_nodes=800)
     hits = Retriever(few, LinearRAG(), k=5).retrieve(QUESTIONS[0])
