@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, LinearRAG, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.signals.named_sentences import passage_names
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from tests.helpers import HashEmbedding
 from tests.references import linear_rag as reference
@@ -199,6 +200,11 @@ def test_values_outside_their_range_are_refused(wrong):
     index = GraphIndex.from_texts(TEXTS, vectors=np.eye(4), edges=[])
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         Retriever(index, LinearRAG(**wrong))
+
+
+def test_a_name_that_no_sentence_contains_as_a_whole_is_in_the_passage_once():
+    names = passage_names("In Lund, Ada\nHolm sang.", "", ["Lund", "Ada Holm"])
+    assert (names.names, names.counts, names.sentences) == (["Lund", "Ada Holm"], [1, 1], [])
 
 
 def test_the_title_of_a_passage_is_an_entity_of_each_of_its_sentences():
