@@ -207,6 +207,11 @@ def test_a_name_that_no_sentence_contains_as_a_whole_is_in_the_passage_once():
     assert (names.names, names.counts, names.sentences) == (["Lund", "Ada Holm"], [1, 1], [])
 
 
+def test_a_sentence_that_mentions_one_name_twice_connects_none():
+    names = passage_names("Ada saw Ada. Ada saw Lund and Ada.", "", ["Ada", "Lund"])
+    assert (names.counts, names.sentences) == ([4, 1], [("Ada saw Lund and Ada.", [0, 1])])
+
+
 def test_the_title_of_a_passage_is_an_entity_of_each_of_its_sentences():
     texts = ["It was shot in Lund. Ada Holm directed.", "Otto Veld runs Kismet.", "She keeps books."]
     titles = ["Kismet (film)", "", "Ada Holm"]
