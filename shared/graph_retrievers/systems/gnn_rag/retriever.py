@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,20 +64,29 @@ class GNNRAG(SubgraphSystem):
 
 
 def fit_gnn_rag(
-    dataset: Dataset, index: GraphIndex, folder: str | Path, *, hops: int = 3, candidates: int = 2000, **options: Any
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    hops: int = 3,
+    candidates: int = 2000,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
 ) -> dict[str, Any]:
     """Train GNN-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
-    dataset, index, folder
+    dataset, index, folder, seed, show_progress
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index needs an embedding model, for relations.
     hops, candidates
         See :class:`GNNRAG`.
-    **options
-        ``seed`` and ``show_progress``, as for that function; ``training``, a mapping with keywords of
-        :func:`~graph_retrievers.systems.gnn_rag.training.fit_answer_network`; and keywords of the network
-        (:class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`).
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.systems.gnn_rag.training.fit_answer_network`.
+    **network
+        Keywords of :class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`.
 
     Returns
     -------
@@ -84,4 +94,6 @@ def fit_gnn_rag(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    return fit_checkpoint(GNNRAG, fit_answer_network, dataset, index, folder, {"hops": hops, "candidates": candidates}, **options)
+    settings = {"hops": hops, "candidates": candidates}
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
+    return fit_checkpoint(GNNRAG, fit_answer_network, dataset, index, folder, settings, **options)

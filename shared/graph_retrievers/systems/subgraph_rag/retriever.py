@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,24 +59,35 @@ class SubgraphRAG(SubgraphSystem):
 
 
 def fit_subgraph_rag(
-    dataset: Dataset, index: GraphIndex, folder: str | Path, *, triples: int = 100, hops: int = 2, **options: Any
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    triples: int = 100,
+    hops: int = 2,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
 ) -> dict[str, Any]:
     """Train SubgraphRAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
-    dataset, index, folder
+    dataset, index, folder, seed, show_progress
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     triples, hops
         See :class:`SubgraphRAG`.
-    **options
-        ``seed`` and ``show_progress``, as for that function; ``training``, a mapping with keywords of
-        :func:`~graph_retrievers.systems.subgraph_rag.training.fit_triple_scorer`; and keywords of the network
-        (:class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`).
+    training : mapping, optional
+        Keywords of :func:`~graph_retrievers.systems.subgraph_rag.training.fit_triple_scorer`.
+    **network
+        Keywords of :class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`.
 
     Returns
     -------
     dict
         For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
     """
-    return fit_checkpoint(SubgraphRAG, fit_triple_scorer, dataset, index, folder, {"triples": triples, "hops": hops}, **options)
+    settings = {"triples": triples, "hops": hops}
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
+    return fit_checkpoint(SubgraphRAG, fit_triple_scorer, dataset, index, folder, settings, **options)
