@@ -366,7 +366,9 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
     for index in (given, words):
         with pytest.raises(MissingSignalError, match="Sentences and names are embedded by the model of the nodes; build"):
             write_index(index, postgres, "works", sentences=True)
-    with pytest.raises(InvalidArgumentError, match="extractor is 7; expected an object with a method names"):
+    write_index(index_of(NODES), postgres, "none", sentences=None)
+    assert [len(part) for part in stored(postgres, "none")] == [0, 0, 0]
+    with pytest.raises(InvalidArgumentError, match="sentences is 7; expected an object with a method names"):
         write_index(index_of(NODES), postgres, "works", sentences=7)
     with pytest.raises(InvalidArgumentError, match="a name of the extractor is not valid Unicode"):
         write_index(index_of(NODES), postgres, "works", sentences=lambda text: [f"{text}\ud800"])

@@ -92,13 +92,13 @@ class _FunctionExtractor:
         return [_distinct(strings("the names of an extractor", call_function("extractor", self.function, text))) for text in texts]
 
 
-def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
+def as_entity_extractor(extractor: Any = None, name: str = "extractor") -> EntityExtractor:
     """Return an extractor of a given extractor, spaCy pipeline, GLiNER model, or function from a text to names.
 
     None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else. Of a pipeline such as
     ``spacy.load("en_core_web_sm")``, dates, times and numbers are left out, which join texts only by chance. A model such as
     ``GLiNER.from_pretrained("urchade/gliner_small-v2.1")`` finds persons, organizations, locations, events, works and products
-    with a score of at least 0.5. A function chooses others.
+    with a score of at least 0.5. A function chooses others. `name` is that of the argument, for the error.
 
     >>> as_entity_extractor(lambda text: [word for word in text.split() if word.istitle()]).names(["what Ada wrote"])
     [['Ada']]
@@ -106,7 +106,7 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     if extractor is None:
         return CapitalizedNames()
     if isinstance(extractor, type):
-        raise InvalidArgumentError(f"extractor is the class {extractor.__name__}; call it: {extractor.__name__}(...).")
+        raise InvalidArgumentError(f"{name} is the class {extractor.__name__}; call it: {extractor.__name__}(...).")
     if isinstance(extractor, EntityExtractor):
         return extractor
     if callable(getattr(extractor, "pipe", None)):
@@ -116,7 +116,7 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     if callable(extractor):
         return _FunctionExtractor(extractor)
     raise InvalidArgumentError(
-        f"extractor is {shown(extractor)}; expected an object with a method names(texts), a spaCy pipeline, a GLiNER model, or a "
+        f"{name} is {shown(extractor)}; expected an object with a method names(texts), a spaCy pipeline, a GLiNER model, or a "
         "function from a text to its names."
     )
 

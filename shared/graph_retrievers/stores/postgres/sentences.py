@@ -86,7 +86,7 @@ class SentenceReader(NamedTuple):
     @classmethod
     def of(cls, sentences: Any, embed: Callable[[list[str]], np.ndarray]) -> SentenceReader:
         """Return the reader that ``sentences=`` asks for: True for names by capitals, or what finds them."""
-        return cls(as_entity_extractor(None if sentences is True else sentences), embed)
+        return cls(as_entity_extractor(None if sentences is True else sentences, "sentences"), embed)
 
     @property
     def way(self) -> str:

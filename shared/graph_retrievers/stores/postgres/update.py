@@ -122,6 +122,7 @@ def update_index(
     Changes(written=1, moved=0, deleted=0)
     """
     check_database(database)
+    sentences = sentences or False
     encoded_name, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
     ids, sources = strings("delete", delete), strings("delete_sources", delete_sources)
     if not isinstance(bm25, (str, BM25)) and bm25 is not True:

@@ -94,6 +94,7 @@ def write_index(
     Changes(written=1200, moved=0, deleted=0)
     """
     check_database(database)
+    sentences = sentences or False
     graph, bm25, dense = index.graph, index.signals.get("bm25"), index.signals.get("dense")
     if not isinstance(bm25, BM25):
         raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
