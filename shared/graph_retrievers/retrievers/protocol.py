@@ -352,8 +352,10 @@ class BaseRetriever(ABC):
                 inputs = ", ".join(self.inputs) or "none"
                 other = suggestion(name, ("k", "vectors", *_FILTERS, *self.inputs))
                 common = ", ".join(("k", "vectors", *_FILTERS))
+                # What is misspelt would not be read in another form either.
+                why = "" if other else self._reading_depends_on()
                 raise UnexpectedArgumentError(
-                    f"{self.name} does not read {name!r}{self._reading_depends_on()}; besides {common} it reads: {inputs}.{other}"
+                    f"{self.name} does not read {name!r}{why}; besides {common} it reads: {inputs}.{other}"
                 )
 
     def _reading_depends_on(self) -> str:

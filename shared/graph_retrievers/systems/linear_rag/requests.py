@@ -13,7 +13,7 @@ from graph_retrievers.signals.entities import EntityExtractor, entity_key, found
 from graph_retrievers.signals.named_sentences import SentenceRows
 from graph_retrievers.systems.spreading.linking import named_entities
 
-__all__ = ["ContainingPassages", "EntityMatches", "EntityNames", "MentioningSentences", "PassagesAndNames"]
+__all__ = ["ContainingPassages", "EntityMatches", "EntityNames", "MentioningSentences"]
 
 
 class AnyTriGraph(Protocol):
