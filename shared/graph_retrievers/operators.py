@@ -7,22 +7,17 @@ from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.systems.baselines import Rerank
-from graph_retrievers.systems.ego_grag import EgoGraphSearch
 from graph_retrievers.systems.fastinsight import GRanker, STeX
 from graph_retrievers.systems.gar import AdaptiveReranking
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
-from graph_retrievers.systems.graphrag_local import EntityTexts
 from graph_retrievers.systems.gretriever import SteinerTreeSearch
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.first import PhraseWalk
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
-from graph_retrievers.systems.hybgrag import RoutedSearch
-from graph_retrievers.systems.hykge import HypothesisChains
 from graph_retrievers.systems.kar import KnowledgeAwareExpansion
-from graph_retrievers.systems.kg2rag import FactTrees
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering
@@ -33,7 +28,6 @@ from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.pathrag import FlowPruning
-from graph_retrievers.systems.qafd import FlowDiffusion
 from graph_retrievers.systems.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -42,8 +36,6 @@ from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch
-from graph_retrievers.systems.think_on_graph import RelationBeam
-from graph_retrievers.systems.think_on_graph_2 import ContextBeam
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
@@ -58,26 +50,20 @@ __all__ = [
     "Chains",
     "ChunkGathering",
     "Composite",
-    "ContextBeam",
     "DocumentGraphNetwork",
     "DocumentGraphRerank",
     "EagerTraversal",
-    "EgoGraphSearch",
     "EntityLinking",
-    "EntityTexts",
     "EvidenceNetwork",
     "FactLinking",
     "FactSearch",
-    "FactTrees",
     "Facts",
     "FeedbackSearch",
     "FirstStage",
-    "FlowDiffusion",
     "FlowPruning",
     "GRanker",
     "GatedPropagation",
     "HybridSearch",
-    "HypothesisChains",
     "HypotheticalDocuments",
     "InterleavedReasoning",
     "KeywordSearch",
@@ -99,11 +85,9 @@ __all__ = [
     "Pipeline",
     "QueryDecomposition",
     "ReciprocalRankFusion",
-    "RelationBeam",
     "RelationGathering",
     "Rerank",
     "RoundRobin",
-    "RoutedSearch",
     "STeX",
     "ScoredTraversal",
     "SteinerTreeSearch",

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from graph_retrievers import GraphIndex, HybGRAG, Node, Retriever
-from graph_retrievers.systems.hybgrag import _FEEDBACK, RoutedSearch
+from graph_retrievers.systems.hybgrag import _FEEDBACK
 from tests.references.hybgrag import retrieve
 
 COSINES = [(1.0, 0.0), (0.8, 0.6), (0.6, 0.8), (0.0, 1.0)]
@@ -150,7 +150,7 @@ def test_what_is_reached_from_no_or_not_from_all_entities_is_rejected_and_at_las
         assert [hit.id for hit in hits] == ["n4", "n2", "n3", "n0", "n1"] and not model.asked("validator")
         assert "No text is reached from all entities" in model.prompts[-1]
         asked = "; ".join(f"{name}: {relations[0]}" for name, relations in entities)
-        assert hits.notes == (f"RoutedSearch: nothing is reached by {asked}; texts were searched",)
+        assert hits.notes == (f"hybgrag: nothing is reached by {asked}; texts were searched",)
 
 
 def test_unknown_names_unknown_relations_and_too_many_of_them():
@@ -164,7 +164,7 @@ def test_unknown_names_unknown_relations_and_too_many_of_them():
     assert [hit.id for hit in found(Model([route([("N0", ["wrote"])] * 10 + [("N1", ["wrote"])])], [True]))] == ["n2", "n3"]
     # Both ways from one entity count: nothing is reached by both.
     hits = found(Model([route([("N0", ["wrote"]), ("N0", ["wrote", "cites"])])], [True]), iterations=1)
-    assert hits.notes == ("RoutedSearch: nothing is reached by N0: wrote; N0: wrote, cites; texts were searched",)
+    assert hits.notes == ("hybgrag: nothing is reached by N0: wrote; N0: wrote, cites; texts were searched",)
 
 
 def test_prompts_and_notes_tell_what_is_read_of_a_long_route():
@@ -174,7 +174,7 @@ def test_prompts_and_notes_tell_what_is_read_of_a_long_route():
         assert "N9: r1, r2; N10" in prompt and "N18: r1, r2" in prompt and "N19" not in prompt and "r3" not in prompt
     assert len(hits.notes) == 1 and "nothing is reached by N9: r1, r2; N10" in hits.notes[0]
     (note,) = found(Model([route([("n" * 5000, ["wrote"])])], []), iterations=1).notes
-    assert note == f"RoutedSearch: nothing is reached by {'n' * 200}; texts were searched"
+    assert note == f"hybgrag: nothing is reached by {'n' * 200}; texts were searched"
 
 
 def test_of_equally_similar_nodes_the_lower_comes_first_and_relations_without_a_name_are_not_shown():
@@ -187,10 +187,10 @@ def test_of_equally_similar_nodes_the_lower_comes_first_and_relations_without_a_
 
 def test_prompts_have_a_hundred_relations_and_500_characters_of_a_text():
     text = "".join(f"{number:04}" for number in range(300))
-    index = GraphIndex.from_nodes([Node("a", text, "A")], [], vectors=[[1.0, 0.0]])
+    edges = [("b", "b", f"r{number:03}") for number in range(120)]
+    index = GraphIndex.from_nodes([Node("a", text, "A"), Node("b", "", "B")], edges, vectors=[[1.0, 0.0], [0.0, 1.0]])
     model = Model([route([])], [True])
-    search = RoutedSearch(model, relations=[f"r{number:03}" for number in range(120)])
-    Retriever(index, search).retrieve("?", vector=[1.0, 0.0])
+    Retriever(index, HybGRAG(language_model=model)).retrieve("?", vector=[1.0, 0.0])
     assert "r099\n" in model.asked("router")[0] and "r100" not in model.asked("router")[0]
     assert f"- {f'A. {text}'[:500]}\n" in model.asked("validator")[0]
 
@@ -198,7 +198,7 @@ def test_prompts_have_a_hundred_relations_and_500_characters_of_a_text():
 @pytest.mark.parametrize(
     ("model", "note", "expected"),
     [
-        (None, "RoutedSearch: there is no language model; texts were searched", ["n4", "n2", "n3", "n0", "n1"]),
+        (None, "hybgrag: there is no language model; texts were searched", ["n4", "n2", "n3", "n0", "n1"]),
         (Model(["no JSON"] * 3, []), "texts were searched", ["n4", "n2", "n3", "n0", "n1"]),
         # Of the second round.
         (Model([route([("N1", [])]), *["no JSON"] * 3], [False]), "the last result stays", ["n3"]),
@@ -225,7 +225,7 @@ def test_filters_hold_for_entities_ways_and_results():
     # The entity may not start a walk, and there is no model that embeds its name.
     retriever = Retriever(library(), HybGRAG(language_model=model, iterations=1), backfill=False)
     hits = retriever.retrieve(**query, seed_filter={"$id": "n1"})
-    assert hits.notes == ("RoutedSearch: nothing is reached by N0: wrote; texts were searched",)
+    assert hits.notes == ("hybgrag: nothing is reached by N0: wrote; texts were searched",)
 
 
 def test_texts_are_searched_among_those_that_pass_the_filter():

@@ -8,7 +8,7 @@ import pytest
 
 from graph_retrievers import GraphIndex, HyKGE, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.systems.hykge import HypothesisChains, fragments
+from graph_retrievers.systems.hykge import fragments
 from tests.references import hykge as reference
 
 RELATIONS = ["treats", "causes", ""]
@@ -130,7 +130,7 @@ def test_a_note_says_if_nodes_have_too_many_edges(monkeypatch):
     chains, notes = chains_between(rows, 3)
     # Node 2 has two edges, and node 4 has four.
     assert (0, 2, 3, 1) in chains and (0, 4, 5, 1) not in chains
-    assert notes == ("HypothesisChains: chains over nodes with many edges were left out",)
+    assert notes == ("hykge: chains over nodes with many edges were left out",)
     # Nodes 2 and 4 have two edges each: together too many, so the first of them is read.
     rows = [(0, "x", 2), (2, "x", 3), (3, "x", 1), (4, "x", 0), (5, "x", 4), (1, "x", 5)]
     assert chains_between(rows, 3) == ({(0, 2, 3, 1)}, notes)
@@ -162,7 +162,7 @@ def test_a_model_scores_the_chains_whose_nodes_are_most_similar_to_the_question(
 
     assert chains(3) == (
         ["n2", "n3", "n5"],
-        ("HypothesisChains: of 6 chains, the 3 whose nodes are most similar to the question were scored",),
+        ("hykge: of 6 chains, the 3 whose nodes are most similar to the question were scored",),
     )
     # The question and the hypothesis, which is its only fragment.
     assert len(read) == 3 * 2
@@ -196,7 +196,7 @@ def test_edges_are_read_only_where_a_chain_can_go_on(hops, read):
     hits = Retriever(index_of(4, rows), system, backfill=False).retrieve("Which?")
     assert [asked.request.__name__ for asked in hits.trace].count("Edges") == read
     with pytest.raises(InvalidArgumentError, match="hops"):
-        HypothesisChains(hops=4)
+        HyKGE(hops=4)
 
 
 def test_a_chain_ends_at_no_node_that_may_not_be_visited():

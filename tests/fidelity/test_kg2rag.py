@@ -99,7 +99,7 @@ def test_candidates_are_the_chunks_found_before_and_then_the_most_similar_ones()
     for candidates, expected in ((1, ["n0"]), (2, ["n0", "n3"]), (3, ["n0", "n3", "n2"]), (4, ["n0", "n3", "n2", "n1"])):
         hits = found(index_of(types, rows, vectors), seeds=1, candidates=candidates)
         assert [hit.id for hit in hits] == expected
-        told = f"FactTrees: of 4 chunks, the {candidates} most similar to the question were read"
+        told = f"kg2rag: of 4 chunks, the {candidates} most similar to the question were read"
         assert hits.notes == ((told,) if candidates < 4 else ())
     # A chunk that may be no seed is more similar, and has no place before those found.
     retriever = Retriever(index_of(types, rows, vectors), KG2RAG(seeds=1, candidates=1), backfill=False)

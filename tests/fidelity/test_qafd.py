@@ -7,7 +7,6 @@ import pytest
 
 from graph_retrievers import QAFD, Edge, GraphIndex, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.systems.qafd import FlowDiffusion
 from tests.references.qafd import diffuse
 
 AXES = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
@@ -70,7 +69,7 @@ def test_worked_example():
     # With twice its capacity it sends 2: node 1 gets 2 * 1.52 / 2.395 = 1.269, and returns 0.269 for a score of 0.269 / 1.52.
     hits = found(index, QAFD(seeds=1, mass=2.0, query_weight=0.5, rounds=2))
     assert [(hit.id, round(hit.score, 4)) for hit in hits] == [("0", 0.8351), ("1", 0.1772), ("2", 0.0)]
-    assert hits.notes == ("FlowDiffusion: the flow was stopped after 2 rounds, before it came to rest",)
+    assert hits.notes == ("qafd-rag: the flow was stopped after 2 rounds, before it came to rest",)
 
 
 def test_weights_of_edges_and_their_likeness_count():
@@ -131,4 +130,4 @@ def test_a_batch_is_its_questions_one_by_one_and_wrong_numbers_are_refused():
     wrong = [("mass", 0, "above"), ("mass", float("nan"), "above"), ("mass", 2e6, "above"), ("query_weight", -1, "of at least")]
     for name, value, least in wrong:
         with pytest.raises(InvalidArgumentError, match=rf"{name} must be a number {least} 0 and at most 1e\+06"):
-            FlowDiffusion(**{"mass": 1.0} | {name: value})
+            QAFD(**{"mass": 1.0} | {name: value})

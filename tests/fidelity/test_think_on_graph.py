@@ -10,7 +10,6 @@ import pytest
 from graph_retrievers import GraphIndex, Node, Retriever, ThinkOnGraph
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.think_on_graph import RelationBeam
 from tests.helpers import HashEmbedding
 from tests.references.think_on_graph import search
 
@@ -86,7 +85,7 @@ def by_language_model(seed, cases):
             return len(facts) >= enough
 
         expected = search(topics, rows, relation_scores, entity_scores, suffices, width, depth)
-        compare(asked(index, topics, RelationBeam(Model(enough), width=width, depth=depth)), expected)
+        compare(asked(index, topics, ThinkOnGraph(language_model=Model(enough), width=width, depth=depth).operator()), expected)
 
 
 def by_relevance(seed, cases):
@@ -111,7 +110,7 @@ def by_relevance(seed, cases):
             return [value(f"{one} {name or 'is linked to'} {other}") - 0.5 for one, other in pairs]
 
         expected = search(topics, rows, relation_scores, entity_scores, lambda facts: False, width, depth, product=False)
-        compare(asked(index, topics, RelationBeam(width=width, depth=depth)), expected)
+        compare(asked(index, topics, ThinkOnGraph(width=width, depth=depth).operator()), expected)
 
 
 @pytest.mark.parametrize("check", [by_language_model, by_relevance])
@@ -169,7 +168,7 @@ def test_relations_without_a_score_are_not_followed_and_the_last_round_is_not_ju
             return json.dumps({"scores": [{"number": 1, "score": 1}]})
         return json.dumps({"scores": [{"number": 1, "score": 0.6}, {"number": 2, "score": 0.4}]})
 
-    system = Pipeline(EntityLinking(), RelationBeam(model, depth=2))
+    system = ThinkOnGraph(language_model=model, depth=2)
     hits = Retriever(index, system, backfill=False).retrieve("?", vector=[1.0], entities=["A"])
     # Nobody is asked which of D and E help, as their relation has no score.
     assert not any("leads to by y" in prompt for prompt in prompts) and sum("leads to by x" in prompt for prompt in prompts) == 1
@@ -224,18 +223,18 @@ def test_of_many_entities_the_most_similar_are_scored():
     edges = [("a", f"n{row}", "x") for row in range(9)]
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], *([0.1 * row, 1] for row in range(9))], metric="dot")
     model = Model()
-    beam = Pipeline(EntityLinking(), RelationBeam(model, candidates=3, depth=1))
-    hits = Retriever(index, beam).retrieve("?", vector=[1, 0], entities=["A"])
-    assert hits.notes == ("RelationBeam: of the entities of a relation, only the 3 most similar to the question were scored",)
+    system = ThinkOnGraph(language_model=model, candidates=3, depth=1)
+    hits = Retriever(index, system).retrieve("?", vector=[1, 0], entities=["A"])
+    assert hits.notes == ("think-on-graph: of the entities of a relation, only the 3 most similar to the question were scored",)
     shown = next(prompt for prompt in model.prompts if "Entities that" in prompt)
     assert re.findall(r"^\d+\. (.*)$", shown, re.MULTILINE) == ["N6", "N7", "N8"]
     # Without vectors the first ones are.
     index = GraphIndex.from_nodes(nodes, edges)
-    hits = Retriever(index, beam).retrieve("?", entities=["A"])
-    assert hits.notes == ("RelationBeam: of the entities of a relation, only the first 3 were scored",)
+    hits = Retriever(index, system).retrieve("?", entities=["A"])
+    assert hits.notes == ("think-on-graph: of the entities of a relation, only the first 3 were scored",)
     # As many as may be scored are all.
-    beam = Pipeline(EntityLinking(), RelationBeam(model, candidates=9, depth=1))
-    assert not Retriever(index, beam).retrieve("?", entities=["A"]).notes
+    system = ThinkOnGraph(language_model=model, candidates=9, depth=1)
+    assert not Retriever(index, system).retrieve("?", entities=["A"]).notes
 
 
 def test_a_batch_is_its_questions_one_by_one():

@@ -9,10 +9,7 @@ import zlib
 import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever, ThinkOnGraph, ThinkOnGraph2
-from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.think_on_graph_2 import ContextBeam
 from tests.helpers import HashEmbedding
 from tests.references.think_on_graph_2 import search
 
@@ -109,8 +106,8 @@ def check(seed, cases, negative, with_model):
             least=0.2 if with_model else None,
             **numbers,
         )
-        beam = ContextBeam(Model() if with_model else None, text_types=["passage"], texts=most, **numbers)
-        retriever = Retriever(index, Pipeline(EntityLinking(), beam), backfill=False)
+        system = ThinkOnGraph2(language_model=Model() if with_model else None, texts=most, **numbers)
+        retriever = Retriever(index, system, backfill=False)
         hits = retriever.retrieve("Which?", k=99, entities=[f"Node{topic}" for topic in topics])
         assert [tuple(int(node[1:]) for node in hit.path.nodes) for hit in hits] == [path for _, path in expected]
         told = [score for score, _ in expected if score is not None]
@@ -169,12 +166,6 @@ def test_an_entity_without_a_text_of_its_own_has_the_score_of_its_texts():
     index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=relevance)
     hits = Retriever(index, ThinkOnGraph2(width=2, depth=1, texts=1), backfill=False).retrieve("Who?", entities=["Loom"])
     assert [(hit.id, round(hit.score, 3)) for hit in hits] == [("p", 0.8), ("r", 0.6), ("jacquard", 0.359), ("loom", 0.359)]
-
-
-def test_the_operator_has_the_settings_of_the_system():
-    beam, system = ContextBeam(), ThinkOnGraph2()
-    for name in ("width", "depth", "candidates", "texts", "decay"):
-        assert getattr(beam, name) == getattr(system, name)
 
 
 def test_the_place_of_a_text_in_the_order_counts():
@@ -370,7 +361,7 @@ def test_a_model_that_fails_leaves_the_choice_to_the_relevance_model_and_wrong_n
         hits = Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["A"])
         assert [hit.id for hit in hits] == ["a", "b"] and len(hits.notes) == (model is not None)
     with pytest.raises(InvalidArgumentError, match="decay must be a number of at least 0"):
-        ContextBeam(decay=-1)
+        ThinkOnGraph2(decay=-1)
 
 
 def test_a_batch_is_its_questions_one_by_one():

@@ -233,8 +233,8 @@ def test_ordinary_questions_have_no_notes(name):
     for rewriting, operator in REWRITING.items():
         fallback[rewriting] = (f"{operator}: there is no language model; the question itself was searched",)
     fallback["kar"] = ("KnowledgeAwareExpansion: there is no language model; the texts of neighbours expanded the question",)
-    fallback["hybgrag"] = ("RoutedSearch: there is no language model; texts were searched",)
-    fallback["hykge"] = ("HypothesisChains: there is no language model; chains join the nodes nearest to the question",)
+    fallback["hybgrag"] = ("hybgrag: there is no language model; texts were searched",)
+    fallback["hykge"] = ("hykge: there is no language model; chains join the nodes nearest to the question",)
     untrained = {
         "g-rag": "the network is not trained (pass checkpoint=): "
         "documents are scored by rank, similarity and concepts of the question, without edges",

@@ -42,6 +42,7 @@ from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.systems import system
 from tests.helpers import linked_index
 from tests.rankings import ranked
 
@@ -424,11 +425,14 @@ def test_nodes_behind_others_have_no_higher_scores():
 
 
 def published_beam():
-    """The operator of the page that shows how to write one."""
+    """The system of the page that shows how to write one."""
     page = (Path(__file__).parents[2] / "docs" / "new-retriever.md").read_text()
     names = {}
-    exec(page.split("```python")[1].split("```")[0], names)
-    return names["BeamSearch"]
+    with pytest.MonkeyPatch.context() as patch:
+        # Other tests compare all systems.
+        patch.setattr(system, "SYSTEMS", dict(system.SYSTEMS))
+        exec(page.split("```python")[1].split("```")[0], names)
+    return names["Beam"]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -449,7 +453,7 @@ def test_the_beam_search_of_the_docs_is_that_of_plain_python(seed):
     found = ranked(range(size), 2)
     for _ in range(rounds):
         found = ranked({*found, *(other for row in found for other in near[row])}, beam)
-    retriever = Retriever(index, Pipeline(VectorSearch(2), published_beam()(beam, rounds)), k=size, backfill=False)
+    retriever = Retriever(index, published_beam()(seeds=2, width=beam, rounds=rounds), k=size, backfill=False)
     hits = retriever.retrieve("?", vector=vectors[0])
     assert [int(hit.id) for hit in hits] == found
     assert [hit.score for hit in hits] == pytest.approx(cosines[found], abs=1e-4)

@@ -6,7 +6,9 @@ import pickle
 import sys
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -27,11 +29,15 @@ from graph_retrievers import (
     Vector,
     WalkFusion,
 )
+from graph_retrievers.arguments import positive
 from graph_retrievers.commands.cli import main
+from graph_retrievers.core.candidates import reached
+from graph_retrievers.core.requests import Completion, Neighbors
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingSignalError, UnexpectedArgumentError
-from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
+from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline, VectorSearch
 from graph_retrievers.systems import System, every_system, read_system
 from graph_retrievers.systems import system as module
+from graph_retrievers.systems.system import Count, Fraction
 from tests.helpers import linked_index
 
 
@@ -210,6 +216,80 @@ def test_a_part_takes_the_parameters_of_the_same_names_unless_it_is_given_others
     system = Parted(k=3)
     assert (system.part(BM25Search).k, system.part(BM25Search).signal) == (3, "words")
     assert (system.part(BM25Search, k=5).k, system.part(BM25Search, k=5).signal) == (5, "words")
+
+
+def neighbors_of(kind=OperatorKind.GRAPH_SEARCH, **attributes):
+    """A system whose own algorithm returns the neighbours of what was found, as often as a language model says."""
+
+    def algorithm(self, question, candidates):
+        for _ in range(self.steps):
+            near = yield Neighbors(candidates.nodes)
+            candidates = reached(candidates, near.owner, near.node, np.ones(len(near.node)), self.name)
+        if self.language_model is not None:
+            candidates = candidates.top((yield Completion(self.language_model, question.text, {"type": "integer"})))
+        return candidates
+
+    fields = {"language_model": Any, "steps": Count, "share": Fraction, "most": Annotated[int, partial(positive, most=3)] | None}
+    defaults = {"language_model": None, "steps": 1, "share": 0.5, "most": None}
+    body = {"__annotations__": fields, **defaults, "name": "neighbors", "kind": kind, "algorithm": algorithm, **attributes}
+    return dataclass(frozen=True, kw_only=True, repr=False)(type("Neighbours", (System,), body))
+
+
+def test_an_algorithm_of_a_system_is_its_only_step_or_one_of_a_composition(registry):
+    index = GraphIndex.from_texts(["a loom", "b", "c"], edges=[("0", "1"), ("1", "2")])
+    made = neighbors_of()
+    assert Retriever(index, made(), backfill=False).operator.formula() == "O_gs" and repr(made(steps=2).operator()) == (
+        "Neighbours(steps=2)"
+    )
+    for steps, expected in ((1, ["1"]), (2, ["0", "2"])):
+        search = Retriever(index, Pipeline(BM25Search(1), made(steps=steps).operator()), backfill=False)
+        hits = search.retrieve("loom")
+        assert [hit.id for hit in hits] == expected and {hit.operator for hit in hits} == {"neighbors"}
+    # A batch asks the language model at once, with one object for all questions.
+    prompts = []
+    model = lambda prompt: prompts.append(prompt) or "1"  # noqa: E731
+    search = Retriever(index, Pipeline(BM25Search(1), made(steps=2, language_model=model).operator()), backfill=False)
+    hits = search.retrieve_batch(["loom", "the loom"])
+    assert [[hit.id for hit in part] for part in hits] == [["0"], ["0"]] and len(prompts) == 2
+    assert [call.questions for call in hits[0].trace if call.request is Completion] == [2]
+    with pytest.raises(InvalidArgumentError, match="3 is not a language model"):
+        made(language_model=3).operator()
+
+
+def test_what_an_algorithm_of_a_system_needs_is_told(registry):
+    index = GraphIndex.from_texts(["a loom"], vectors=[[1.0]])
+    needing = neighbors_of(needs_language_model=True, asks_relevance=True)
+    assert Retriever(index, needing()).lacks() == ("a relevance model (pass relevance=)", "a language model (pass language_model=)")
+    assert Retriever(index, needing(language_model=lambda prompt: "1")).lacks() == ("a relevance model (pass relevance=)",)
+    assert Retriever(index, neighbors_of()()).lacks() == ()
+
+
+def test_a_system_without_steps_or_with_an_algorithm_of_no_kind_is_refused(registry):
+    index = GraphIndex.from_texts(["a loom"])
+    for kind in (None, "O_gs"):
+        with pytest.raises(InvalidArgumentError, match=f"Neighbours has the kind {kind!r}; set kind = OperatorKind"):
+            Retriever(index, neighbors_of(kind)())
+    empty = neighbors_of(algorithm=System.algorithm)
+    with pytest.raises(InvalidArgumentError, match=r"Neighbours has neither compose\(\) nor algorithm\(\); write one of them"):
+        Retriever(index, empty())
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"steps": 0}, "steps must be an integer of at least 1, got 0"),
+        ({"share": 1.5}, r"share must lie in \[0, 1\], got 1.5"),
+        ({"most": 4}, "most must be at most 3, got 4"),
+        ({"steps": None}, "steps is None; expected int"),
+    ],
+)
+def test_a_field_is_checked_as_its_type_says(registry, settings, told):
+    made = neighbors_of()
+    with pytest.raises(InvalidArgumentError, match=told):
+        made(**settings)
+    with pytest.raises(InvalidArgumentError, match=told):
+        replace(made(), **settings)
+    assert made(steps=np.int64(2), share=1, most=None) == made(steps=2, share=1.0)
 
 
 def test_a_system_that_needs_a_parameter_is_not_among_those_by_default(registry):

@@ -90,7 +90,7 @@ OTHERWISE = {
     # Vectors pick among the chunks that edges lead to.
     "ChunkGathering": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
     # Without a language model, which chooses relations, it searches texts.
-    "RoutedSearch": (OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.VECTOR_SEARCH),
+    "hybgrag": (OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.VECTOR_SEARCH),
     # The graph that its model reads is in the trails, which were walked before.
     "TrajectoryReranker": (OperatorKind.GRAPH_MODEL_SEARCH, OperatorKind.MODEL_SEARCH),
 }

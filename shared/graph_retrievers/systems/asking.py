@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +41,25 @@ def texts_schema(name: str) -> dict[str, Any]:
     return record({name: array(TEXT)})
 
 
-class Prompt(NamedTuple):
-    """What a language model is asked: a text with ``{question}`` and other fields, and the JSON schema of its answer."""
+@cache
+def prompt_text(name: str) -> str:
+    r"""Return a text of the folder ``prompts``, which has the prompts of all systems, one a file.
 
-    text: str
+    >>> prompt_text("hyde-passages")
+    'Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}'
+    """
+    return files(__package__).joinpath("prompts", f"{name}.txt").read_text("utf-8").removesuffix("\n")
+
+
+class Prompt(NamedTuple):
+    """What a language model is asked: a text of the folder ``prompts`` by its name, and the JSON schema of the answer."""
+
+    name: str
     schema: dict[str, Any]
+
+    def filled(self, **fields: Any) -> str:
+        """Return the text with its fields, such as ``{question}``."""
+        return prompt_text(self.name).format(**fields)
 
 
 def ask_model(operator: Any, question: Question, prompt: Prompt, instead: str, **fields: Any) -> Algorithm[Any]:
@@ -54,7 +70,7 @@ def ask_model(operator: Any, question: Question, prompt: Prompt, instead: str, *
     if operator.language_model is None:
         question.notes.append(f"{operator.name}: there is no language model; {instead}")
         return None
-    answer = yield Completion(operator.language_model, prompt.text.format(question=question.text, **fields), prompt.schema)
+    answer = yield Completion(operator.language_model, prompt.filled(question=question.text, **fields), prompt.schema)
     if isinstance(answer, LanguageModelError):
         note_failure(operator.name, question, answer, instead)
         return None

@@ -16,7 +16,7 @@ from graph_retrievers.core.requests import Relevance
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["BM25", "Hybrid", "Re2", "Rerank", "Vector"]
 
@@ -148,9 +148,9 @@ class Re2(System):
 
     name = "re2"
 
-    depth: int = 100
+    depth: Count = 100
     first: Operator | None = None
 
     def compose(self, index: Corpus) -> Operator:
         """Return the first search followed by the reranker."""
-        return Pipeline(self.first or VectorSearch(positive("depth", self.depth)), Rerank())
+        return Pipeline(self.first or VectorSearch(self.depth), Rerank())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
+from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from graph_retrievers.core.requests import Completion, Relevance, Request, Simil
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.systems.asking import INTEGER, NUMBER, Prompt, array, ask_model, note_failure, numbered, record
 
-_SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
+SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
 
 Search = Callable[[Any, Question, Candidates], Algorithm[Candidates]]
 
@@ -41,7 +41,7 @@ class Options(NamedTuple):
 
 
 def option_scores(
-    operator: Any, question: Question, prompt: str, lists: Sequence[Options], alone: float | None = None, **fields: Any
+    operator: Any, question: Question, prompt: Prompt, lists: Sequence[Options], alone: float | None = None, **fields: Any
 ) -> Algorithm[list[np.ndarray]]:
     """Return the scores of the options of each of some lists.
 
@@ -67,10 +67,10 @@ def option_scores(
     scores = [np.full(len(options.names), alone, np.float64) for options in lists]
     places = [place for place, options in enumerate(lists) if alone is None or len(options.names) > 1]
     prompts = [
-        prompt.format(question=question.text, options=numbered(lists[place].names), **lists[place].about, **fields)
+        prompt.filled(question=question.text, options=numbered(lists[place].names), **lists[place].about, **fields)
         for place in places
     ]
-    answers = yield tuple(Completion(operator.language_model, text, _SCORES) for text in prompts)
+    answers = yield tuple(Completion(operator.language_model, text, prompt.schema) for text in prompts)
     for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, LanguageModelError):
             raise answer
@@ -103,7 +103,7 @@ def scores_by_number(answer: Sequence[dict[str, Any]], count: int) -> np.ndarray
 
 
 def best_options(
-    operator: Any, question: Question, prompt: str, lists: Sequence[Options], most: int, least: float = 0.0, **fields: Any
+    operator: Any, question: Question, prompt: Prompt, lists: Sequence[Options], most: int, least: float = 0.0, **fields: Any
 ) -> Algorithm[list[list[tuple[int, float]]]]:
     """Return the places of at most `most` options of each list, best first by :func:`option_scores`, and their weights.
 
@@ -146,8 +146,6 @@ def or_by_relevance(search: Search) -> Search:
             scored = question.reads_texts or question.has_vectors
             instead = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
             note_failure(operator.name, question, error, instead)
-            alone = copy(operator)
-            alone.language_model = None
-            return (yield from search(alone, question, candidates)) if scored else candidates
+            return (yield from search(replace(operator, language_model=None), question, candidates)) if scored else candidates
 
     return either

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, distinct, stacked
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -17,9 +16,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import nodes_around
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
-__all__ = ["EgoGRAG", "EgoGraphSearch"]
+__all__ = ["EgoGRAG"]
 
 # Cosines that add up to less than this for each node and edge cancel out.
 _CANCELLED = 1e-6
@@ -29,8 +28,14 @@ _NODES_ALONE = (
 )
 
 
-class EgoGraphSearch(Operator):
-    r"""The nodes of the ego graphs whose mean vectors are most similar to the question, each ego graph pruned to its best nodes.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EgoGRAG(System):
+    r"""GRAG (Hu et al., 2025): the ego graphs whose mean vectors are most similar to the question, each pruned to its best nodes.
+
+    .. math:: O_{vs} \to O_{vgs}
+
+    It is not G-RAG, the reranking by meaning graphs (:class:`~graph_retrievers.systems.grag.retriever.GRAG`). The index needs
+    vectors, and ``edge_signals=True`` for those of edges.
 
     The ego graph of a centre c has all nodes within K edges of c, and all edges among these. Its vector is the mean of the
     vectors of its nodes V and edges E, and the N ego graphs of the largest cosines with the question q are merged:
@@ -44,6 +49,8 @@ class EgoGraphSearch(Operator):
 
     Parameters
     ----------
+    centres : int, default 100
+        Nodes most similar to the question whose ego graphs are compared with it; in the paper, those of all nodes are.
     graphs : int, default 20
         The N: ego graphs that are merged.
     hops : int, default 2
@@ -60,14 +67,14 @@ class EgoGraphSearch(Operator):
 
     Notes
     -----
-    The centres are the nodes found before. In the paper, every node is a centre, and the vectors of all ego graphs are computed
-    when the graph is indexed; here they are computed for the question, so that changes, filters and databases need no second
-    index. With as many centres as nodes, the search is that of the paper.
+    The defaults are those with which the published code prepares WebQSP (``src/dataset/webqsp.py``). In the paper, every node is a
+    centre, and the vectors of all ego graphs are computed when the graph is indexed; here they are computed for the question, so
+    that changes, filters and databases need no second index. With as many centres as nodes, the search is that of the paper.
 
     In the paper, a network that is trained with a language model computes the soft score from the distance of node and question.
     It is not part of a retriever and its weights are not published; the cosine takes its place. The paper scales vectors with the
     soft score, and a graph network and a language model read them: no node is removed there. Of the text that the model reads,
-    the published code keeps the `entities` nodes of the largest cosines in each ego graph, and so does this operator. It also
+    the published code keeps the `entities` nodes of the largest cosines in each ego graph, and so does this system. It also
     describes as many edges, which are not results here.
 
     A hit's path leads from the centre of the best ego graph that keeps the node; of several shortest paths it is the one through
@@ -83,25 +90,31 @@ class EgoGraphSearch(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Node, Retriever
-    >>> from graph_retrievers.operators import Pipeline, VectorSearch
     >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom"), Node("mill", "", "Mill")]
     >>> edges = [("ada", "engine", "wrote for"), ("engine", "loom", "recalls")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0.6, 0.8], [0.8, 0.6], [0.9, -0.4]])
-    >>> search = Pipeline(VectorSearch(4, returned=False), EgoGraphSearch(1))
-    >>> for hit in Retriever(index, search, backfill=False).retrieve("Who?", vector=[0.8, 0.6]):
+    >>> for hit in Retriever(index, EgoGRAG(graphs=1), backfill=False).retrieve("Who?", vector=[0.8, 0.6]):
     ...     print(round(hit.score, 2), hit.path.text)
     1.0 Ada -[wrote for]-> Engine -[recalls]-> Loom
     0.96 Ada -[wrote for]-> Engine
     0.8 Ada
     """
 
+    name = "ego-grag"
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    reads_edge_signals = True
 
-    def __init__(self, graphs: int = 20, *, hops: int = 2, entities: int = 10, signal: str = "edge_dense") -> None:
-        self.graphs, self.hops = positive("graphs", graphs), positive("hops", hops)
-        self.entities, self.signal = positive("entities", entities), signal
+    centres: Count = 100
+    graphs: Count = 20
+    hops: Count = 2
+    entities: Count = 10
+    signal: str = "edge_dense"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return the search for centres followed by that for ego graphs."""
+        return Pipeline(VectorSearch(self.centres, returned=False), self.operator())
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best ego graphs around the nodes of `candidates`, by their soft scores."""
         around = yield from nodes_around(question, candidates.nodes, self.hops)
         pool, place = np.unique(around.node, return_inverse=True)
@@ -128,7 +141,7 @@ class EgoGraphSearch(Operator):
         counts, products, sums = inside.sum(1), inside @ cosines, inside @ vectors
         signal = question.corpus.signals.get(self.signal)
         if signal is not None and signal.covers != "edges":
-            raise InvalidArgumentError(f"EgoGraphSearch reads vectors of edges; the signal {self.signal!r} covers nodes.")
+            raise InvalidArgumentError(f"EgoGRAG reads vectors of edges; the signal {self.signal!r} covers nodes.")
         if signal is not None and signal.reads == "vector":
             edges = yield Edges(pool)
             rows = np.unique(edges.row[np.isin(edges.far, pool)])
@@ -141,52 +154,3 @@ class EgoGraphSearch(Operator):
         # The length of a sum is at least its product with a unit vector.
         whole = np.abs(products) > _CANCELLED * counts
         return np.divide(products, np.linalg.norm(sums, axis=1), np.zeros(len(sums)), where=whole), cosines
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class EgoGRAG(System):
-    r"""GRAG (Hu et al., 2025): whole neighbourhoods are found by vectors, and their nodes ordered by soft pruning.
-
-    .. math:: O_{vs} \to O_{vgs}
-
-    It is not G-RAG, the reranking by meaning graphs (:class:`~graph_retrievers.systems.grag.retriever.GRAG`). The index needs
-    vectors, and ``edge_signals=True`` for those of edges.
-
-    Parameters
-    ----------
-    centres : int, default 100
-        Nodes most similar to the question whose ego graphs are compared with it; in the paper, those of all nodes are.
-    graphs, hops, entities : int, default 20, 2 and 10
-        Ego graphs that are merged, edges from their centres to their farthest nodes, and nodes kept of each.
-    signal : str, default "edge_dense"
-        See :class:`~graph_retrievers.systems.ego_grag.EgoGraphSearch`, which also states the departures.
-
-    Notes
-    -----
-    The defaults are those with which the published code prepares WebQSP (``src/dataset/webqsp.py``).
-
-    References
-    ----------
-    Hu, Lei, Zhang, Pan, Ling and Zhao, "GRAG: Graph Retrieval-Augmented Generation", Findings of NAACL 2025.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0.6, 0.8]], edges=[("0", "1")])
-    >>> hits = Retriever(index, EgoGRAG(graphs=1)).retrieve("Which loom?", vector=[1, 0])
-    >>> [(hit.text, round(hit.score, 1)) for hit in hits]
-    [('a loom', 1.0), ('a card', 0.6)]
-    """
-
-    name = "ego-grag"
-    reads_edge_signals = True
-
-    centres: int = 100
-    graphs: int = 20
-    hops: int = 2
-    entities: int = 10
-    signal: str = "edge_dense"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for centres followed by that for ego graphs."""
-        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), self.part(EgoGraphSearch))

@@ -18,7 +18,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["FastInsight", "GRanker", "STeX"]
 
@@ -254,19 +254,14 @@ class FastInsight(System):
     name = "fastinsight"
     finds_less_over = "passages without names"
 
-    budget: int = 100
-    nodes_per_round: int = 10
+    budget: Count = 100
+    nodes_per_round: Count = 10
     alpha: float = 0.2
     beta: float = 1.0
     first: Operator | None = None
     degree: str = "graph"
     weighted: bool = False
     paths: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the numbers of nodes."""
-        positive("budget", self.budget)
-        positive("nodes_per_round", self.nodes_per_round)
 
     def compose(self, index: Corpus) -> Operator:
         """Return Algorithm 1."""

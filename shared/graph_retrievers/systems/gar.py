@@ -17,7 +17,7 @@ from graph_retrievers.core.requests import Near, Neighbors, Relevance
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import PathTexts, reads_paths
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["AdaptiveReranking", "GAR"]
 
@@ -196,11 +196,11 @@ class GAR(System):
 
     name = "gar"
 
-    budget: int = 100
+    budget: Count = 100
     nodes_per_round: int = 10
     first: Operator | None = None
 
     def compose(self, index: Corpus) -> Operator:
         """Return the first search followed by adaptive reranking."""
-        search = self.first or VectorSearch(positive("budget", self.budget), returned=False)
+        search = self.first or VectorSearch(self.budget, returned=False)
         return Pipeline(search, AdaptiveReranking(self.budget, self.nodes_per_round))

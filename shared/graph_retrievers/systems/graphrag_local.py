@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from graph_retrievers.arguments import positive, strings
+from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, places_of, reached
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.compositions import Pipeline
@@ -19,14 +19,15 @@ from graph_retrievers.core.requests import EdgeRows, Edges, Near, Neighbors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import end_degrees, linked_to_both
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["EntityTexts", "GraphRAGLocal"]
+__all__ = ["GraphRAGLocal"]
 
 
-class EntityTexts(Operator):
-    r"""The texts, reports and relationships of the ranked entities, as GraphRAG's local search orders them.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GraphRAGLocal(System):
+    r"""Entities by vector search, then their texts, reports and relationships: Microsoft GraphRAG's local search.
 
     A text belongs to the first entity e that is linked to it. Texts are in the order of their entities, and those of one entity u
     by how many relationships of u they contain:
@@ -37,14 +38,23 @@ class EntityTexts(Operator):
 
     Parameters
     ----------
-    text_types, report_types : sequence of str, default ()
-        Node types of texts and of reports on communities. Without texts among the types, each node is an entity, and its texts are
-        its neighbours: it is followed by them.
+    entities : int, default 10
+        Entities that vector search finds.
     relationships : int, default 10
-        Relationships with other entities that are facts, for each entity. 0 for no facts.
+        Relationships with other entities, for each entity, that are facts.
+    facts : bool, default False
+        Whether relationships are results too: additional hits after the k nodes.
+    passage_type, report_type : str, default "passage" and "community"
+        Node types of texts and of reports on communities; other nodes are entities. In a graph without such texts, each node is an
+        entity that is followed by its neighbours.
 
     Notes
     -----
+    It reads graphs that a language model or another tool has made. The original finds entities by the vectors of their
+    descriptions; here by those of their nodes. Its setting ``top_k_mapped_entities`` is 10, but its code searches twice as many, in
+    case some are excluded by name, and keeps all of them: write ``entities=20`` for that. Claims (covariates) and the conversation
+    before the question are not read.
+
     Relationships between two of the entities are the first facts, all of them; those with others follow, first those with
     entities to which most of the ranked ones are related. Both are ordered by the degrees of their two ends together.
 
@@ -63,33 +73,51 @@ class EntityTexts(Operator):
     >>> nodes = [Node("p", "Ada wrote for it.", type="passage"), Node("a", "", "Ada", "person"), Node("e", "", "Engine", "thing")]
     >>> edges = [("p", "a", "mentions"), ("p", "e", "mentions"), ("a", "e", "wrote for")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0], [1], [0]])
-    >>> search = Pipeline(VectorSearch(1, returned=False), EntityTexts(text_types=["passage"]))
-    >>> hits = Retriever(index, search, backfill=False).retrieve("?", vector=[1])
+    >>> hits = Retriever(index, GraphRAGLocal(entities=1, facts=True), backfill=False).retrieve("?", vector=[1])
     >>> [hit.path.text for hit in hits.nodes], [hit.text for hit in hits.facts]
     (['Ada <-[mentions]- p', 'Ada'], ['Ada -[wrote for]-> Engine'])
     """
 
+    name = "graphrag-local"
     kind = OperatorKind.GRAPH_SEARCH
 
-    def __init__(self, *, text_types: Sequence[str] = (), report_types: Sequence[str] = (), relationships: int = 10) -> None:
-        self.text_types, self.report_types = strings("text_types", text_types), strings("report_types", report_types)
-        self.relationships = positive("relationships", relationships, least=0)
+    entities: Count = 10
+    relationships: Annotated[int, partial(positive, least=0)] = 10
+    facts: bool = False
+    passage_type: str = "passage"
+    report_type: str = "community"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return vector search for entities, and their texts."""
+        others = (*self._text_types(index), *self._report_types(index))
+        types = tuple(name for name in index.facts.type_names if name not in others) if others else ()
+        return Pipeline(VectorSearch(self.entities, returned=False, types=types), self.operator())
+
+    def _text_types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node type of texts; without one, each node is an entity, and its texts are its neighbours."""
+        return passage_types(index.facts, self.passage_type)
+
+    def _report_types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node type of reports, if there are any."""
+        return passage_types(index.facts, self.report_type)
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the texts, then the reports, then the entities, with relationships as facts."""
         near, edges = yield Neighbors(candidates.nodes), Edges(candidates.nodes)
-        mask = question.typed(edges.far, (*self.text_types, *self.report_types))
+        text_types, report_types = self._text_types(question.corpus), self._report_types(question.corpus)
+        mask = question.typed(edges.far, (*text_types, *report_types))
         edges = edges.masked(~mask & (edges.far != candidates.nodes[edges.owner]))
         texts = yield from self._texts(question, candidates, near.masked(self._are_texts(question, near.node)), edges)
-        facts = (yield from self._facts(question, candidates, edges)) if self.relationships else None
-        if not self.text_types:
+        facts = (yield from self._facts(question, candidates, edges)) if self.facts and self.relationships else None
+        if not text_types:
             return replace(candidates.joined(texts), facts=facts)
-        reports = self._reports(candidates, near.masked(question.typed(near.node, self.report_types)))
+        reports = self._reports(candidates, near.masked(question.typed(near.node, report_types)))
         return replace(texts.followed_by(reports, candidates), facts=facts)
 
     def _are_texts(self, question: Question, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes are texts; all but reports if no types say which are."""
-        return question.typed(nodes, self.text_types) if self.text_types else ~question.typed(nodes, self.report_types)
+        types = self._text_types(question.corpus)
+        return question.typed(nodes, types) if types else ~question.typed(nodes, self._report_types(question.corpus))
 
     def _texts(self, question: Question, candidates: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
         """Return the texts of the entities, in order."""
@@ -112,7 +140,7 @@ class EntityTexts(Operator):
         """Return the relationships among the entities, and the first of those with others."""
         rows, first = np.unique(edges.row, return_index=True)
         ends = question.ends(rows)
-        rank = yield from end_degrees(ends, (*self.text_types, *self.report_types))
+        rank = yield from end_degrees(ends, (*self._text_types(question.corpus), *self._report_types(question.corpus)))
         inside = (places_of(candidates.nodes, ends.ravel()).reshape(-1, 2) >= 0).all(1)
         # How many of the entities the far end of a relationship is related to.
         pairs = np.unique(np.stack([edges.far, edges.owner], 1), axis=0)
@@ -121,57 +149,3 @@ class EntityTexts(Operator):
         by = np.lexsort((rows, -rank, -np.where(inside, 0, counts), ~inside))
         by = by[: inside.sum() + self.relationships * len(candidates)]
         return Facts(rows[by], 1 / np.arange(1, len(by) + 1), self.name)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class GraphRAGLocal(System):
-    """Entities by vector search, then their texts, reports and relationships: Microsoft GraphRAG's local search.
-
-    Parameters
-    ----------
-    entities : int, default 10
-        Entities that vector search finds.
-    relationships : int, default 10
-        Relationships with other entities, for each entity, that are facts.
-    facts : bool, default False
-        Whether relationships are results too: additional hits after the k nodes.
-    passage_type, report_type : str, default "passage" and "community"
-        Node types of texts and of reports on communities; other nodes are entities. In a graph without such texts, each node is an
-        entity that is followed by its neighbours.
-
-    Notes
-    -----
-    It reads graphs that a language model or another tool has made. For the order, and for what differs, see
-    :class:`~graph_retrievers.systems.graphrag_local.EntityTexts`. The original finds entities by the vectors of their descriptions;
-    here by those of their nodes. Its setting ``top_k_mapped_entities`` is 10, but its code searches twice as many, in case some are
-    excluded by name, and keeps all of them: write ``entities=20`` for that. Claims (covariates) and the conversation before the
-    question are not read.
-
-    References
-    ----------
-    Edge et al., "From Local to Global: A Graph RAG Approach to Query-Focused Summarization", 2024.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")], vectors=[[1], [0]])
-    >>> [hit.id for hit in Retriever(index, GraphRAGLocal(entities=1)).retrieve("?", vector=[1])]
-    ['0', '1']
-    """
-
-    name = "graphrag-local"
-
-    entities: int = 10
-    relationships: int = 10
-    facts: bool = False
-    passage_type: str = "passage"
-    report_type: str = "community"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return vector search for entities, and their texts."""
-        texts, reports = (passage_types(index.facts, name) for name in (self.passage_type, self.report_type))
-        entity_types = tuple(name for name in index.facts.type_names if name not in (*texts, *reports))
-        types = entity_types if texts or reports else ()
-        search = VectorSearch(positive("entities", self.entities), returned=False, types=types)
-        facts = self.relationships if self.facts else 0
-        return Pipeline(search, EntityTexts(text_types=texts, report_types=reports, relationships=facts))

@@ -18,7 +18,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["GRetriever", "SteinerTreeSearch"]
 
@@ -313,7 +313,7 @@ class GRetriever(System):
     finds_less_over = "passages"
     reads_edge_signals = True
 
-    seeds: int = 3
+    seeds: Count = 3
     seed_edges: int = 3
     cost: float = 0.5
     signal: str = "edge_dense"
@@ -323,4 +323,4 @@ class GRetriever(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for nodes followed by that for the subgraph."""
-        return Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), self.part(SteinerTreeSearch))
+        return Pipeline(self.first or VectorSearch(self.seeds, returned=False), self.part(SteinerTreeSearch))

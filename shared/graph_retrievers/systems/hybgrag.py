@@ -2,67 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import positive, strings
 from graph_retrievers.core.candidates import Candidates, best, places_of
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Similarity, Texts, Titled
-from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, array, ask_model, listed, record
+from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, array, ask_model, listed, prompt_text, record
 from graph_retrievers.systems.relations import followed
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
-__all__ = ["HybGRAG", "RoutedSearch"]
+__all__ = ["HybGRAG"]
 
 # Characters of a text and names of relations in a prompt, steps from an entity, and entities that are read.
 _LONGEST, _MOST_RELATIONS, _RADIUS, _MOST_ENTITIES = 500, 100, 2, 10
 
+# The errors that the commenter may name, each with its feedback to the router.
+_FEEDBACK = dict(line.split(": ", 1) for line in prompt_text("hybgrag-feedback").splitlines())
 _ENTITIES = array(record({"name": STRING, "relations": array(STRING)}))
-_ROUTE = Prompt(
-    "A knowledge base has texts that are linked by relations. Choose how to search it for the question below.\n"
-    "First extract the entities that the question names, as they are spelled, and for each the relations to follow from it, one "
-    'after the other, from the list. What only describes the content of a text is no entity. Then choose "graph" if these entities '
-    'and relations narrow the search down, otherwise "text".\n\nRelations: {relations}\n\nQuestion: {question}{feedback}',
-    record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"]),
-)
-_BEFORE = "\n\nYou chose before, in order, and were told what was wrong:\n{attempts}\nChoose better."
-_VALIDATE = Prompt(
-    "Do the texts below meet all that the question asks for: what they say, and how they are related to what it names?\n\n"
-    "Texts:\n{texts}\n\nQuestion: {question}",
-    record({"correct": BOOLEAN}),
-)
-_FEEDBACK = {
-    "incorrect entity or relation": "{name} is wrong; leave it out, or replace it.",
-    "missing entity": "There may be more entities; extract one more, with its relations.",
-    "no entity": "No entity was extracted; extract at least one, with its relations.",
-    "no intersection": "No text is reached from all entities; leave out or replace one of them, with its relations.",
-    "incorrect intersection": "What is reached from all entities is not the answer; leave out or replace one of them.",
-    "incorrect search": "The texts are wrong; this way to search may not narrow them down.",
-}
-_COMMENT = Prompt(
-    "A search for the question below did not find what it asks for. Say which error explains it best, and the name of a wrong "
-    "entity or relation, if there is one.\n\nSearched by: {route}\nFound: {found}\n\nQuestion: {question}",
-    record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"]),
-)
+_ROUTE = Prompt("hybgrag-route", record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"]))
+_VALIDATE = Prompt("hybgrag-validate", record({"correct": BOOLEAN}))
+_COMMENT = Prompt("hybgrag-comment", record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"]))
 
-# What is reached from each entity, with its name.
-Egos = list[tuple[str, Candidates]]
+# What is done where the language model fails, without a result and after one.
+_INSTEAD = "texts were searched", "the last result stays"
 
 
-def _instead(result: Candidates) -> str:
-    """Return what is done where the language model fails after a result."""
-    return "the last result stays" if len(result) else "texts were searched"
-
-
-class RoutedSearch(Operator):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HybGRAG(System):
     """Search by texts, or along relations of the question's entities, as a language model chooses; it judges and tries again.
 
     In each of at most `iterations` rounds
@@ -79,9 +51,7 @@ class RoutedSearch(Operator):
     Parameters
     ----------
     language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`.
-    relations : sequence of str, default ()
-        Names of relations that the router may choose; the first 100 are shown.
+        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, texts are searched, with a note.
     iterations : int, default 4
         Most rounds. The result of the last one is not validated, since no other would follow.
     judged : int, default 5
@@ -89,6 +59,8 @@ class RoutedSearch(Operator):
 
     Notes
     -----
+    The router chooses among the relations of the index by name; it is shown the first 100 of them.
+
     If nothing is reached from all entities, the result is rejected without the validator; in the last round, the text retriever
     searches instead, and a note says so. Without an entity the text retriever searches. Without a language model, or if the router
     fails at first, the text retriever searches; if the router fails later, or the validator or the commenter fails, the last result
@@ -117,54 +89,51 @@ class RoutedSearch(Operator):
     ...     if "Ada -> wrote -> this text" in prompt:
     ...         return '{"correct": true}'
     ...     return '{"search": "graph", "entities": [{"name": "Ada", "relations": ["wrote"]}]}'
-    >>> search = Retriever(index, RoutedSearch(model, relations=["wrote"]), backfill=False)
+    >>> search = Retriever(index, HybGRAG(language_model=model), backfill=False)
     >>> [hit.path.text for hit in search.retrieve("What did Ada write?", vector=[1, 0])]
     ['Ada -[wrote]-> Notes']
     """
 
+    name = "hybgrag"
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    needs_language_model = True
 
-    def __init__(self, language_model: Any = None, *, relations: Sequence[str] = (), iterations: int = 4, judged: int = 5) -> None:
-        self.language_model = optional_language_model(language_model)
-        self.relations = strings("relations", relations)
-        self.iterations, self.judged = positive("iterations", iterations), positive("judged", judged)
+    language_model: Any = None
+    iterations: Count = 4
+    judged: Count = 5
 
-    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return a language model if there is none."""
-        return ("a language model (pass language_model=)",) if self.language_model is None else ()
-
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return what the last choice found."""
-        shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
+        relations = ", ".join(sorted(filter(None, question.corpus.facts.relation_names))[:_MOST_RELATIONS]) or "none"
         attempts, result = list[str](), Candidates.none()
         for remaining in reversed(range(self.iterations)):
             # Router.
-            feedback = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
-            answer = yield from ask_model(self, question, _ROUTE, _instead(result), relations=shown, feedback=feedback)
+            before = "\n\n" + prompt_text("hybgrag-again").format(attempts="\n".join(attempts)) if attempts else ""
+            answer = yield from ask_model(self, question, _ROUTE, _INSTEAD[len(result) > 0], relations=relations, feedback=before)
             if answer is None:
                 break
             extracted = answer.get("entities", []) if answer["search"] == "graph" else []
             # Prompts and notes name no others.
             entities = [(entity["name"], entity["relations"][:_RADIUS]) for entity in extracted[:_MOST_ENTITIES]]
-            route = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
+            route = "; ".join(f"{name}: {', '.join(names) or 'any relation'}" for name, names in entities) or "text"
             # Retrievers.
             egos = yield from self._egos(question, entities)
             result = yield from self._retrieved(question, egos)
             if not remaining and not len(result) and egos:
                 question.notes.append(f"{self.name}: nothing is reached by {route:.200}; texts were searched")
             # Validator.
-            if not remaining or (yield from self._valid(question, egos, result)):
+            if not remaining or (len(result) and (yield from self._valid(question, egos, result.top(self.judged)))):
                 break
             # Commenter.
             counts = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-            comment = yield from ask_model(self, question, _COMMENT, _instead(result), route=route, found=counts)
+            comment = yield from ask_model(self, question, _COMMENT, _INSTEAD[len(result) > 0], route=route, found=counts)
             if comment is None:
                 break
-            advice = _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
-            attempts.append(f"- {route}: {advice}")
+            wrong = comment.get("name") or "An entity or relation"
+            attempts.append(f"- {route}: {_FEEDBACK[comment['error']].format(name=wrong)}")
         return result if len(result) else (yield from self._retrieved(question, []))
 
-    def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[Egos]:
+    def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[list[tuple[str, Candidates]]]:
         """Return the nodes to which the relations of each entity lead, with the name of the entity."""
         matches, egos = (yield Titled(tuple(name for name, _ in entities))), []
         for (name, relations), rows in zip(entities, matches, strict=True):
@@ -172,11 +141,10 @@ class RoutedSearch(Operator):
             nodes = nodes[question.started(nodes)]
             if not len(nodes) and question.corpus.embedding is not None:
                 nodes, _ = yield Nearest(1, text=name)
-            entity = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
-            egos.append((name, (yield from followed(question, entity, relations, self.name))))
+            egos.append((name, (yield from followed(question, nodes, relations, self.name))))
         return egos
 
-    def _retrieved(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
+    def _retrieved(self, question: Question, egos: Sequence[tuple[str, Candidates]]) -> Algorithm[Candidates]:
         """Return what is reached from all entities, the most similar to the question first; of all nodes if there are none."""
         if not egos:
             nodes, scores = yield Nearest(question.k, returned=True)
@@ -188,11 +156,8 @@ class RoutedSearch(Operator):
         by = best(scores, question.k, common.nodes)
         return replace(common.taken(by), scores=scores[by])
 
-    def _valid(self, question: Question, egos: Egos, result: Candidates) -> Algorithm[bool]:
-        """Return whether the validator accepts a result; where it fails, it does so with a note."""
-        if not len(result):
-            return False
-        top = result.top(self.judged)
+    def _valid(self, question: Question, egos: Sequence[tuple[str, Candidates]], top: Candidates) -> Algorithm[bool]:
+        """Return whether the validator accepts the best of a result; where it fails, it does so with a note."""
         lines = [text[:_LONGEST] for text in (yield Texts(top.nodes, titles=True))]
         for name, ego in egos:
             for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
@@ -200,38 +165,3 @@ class RoutedSearch(Operator):
                 lines[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
         verdict = yield from ask_model(self, question, _VALIDATE, "the result was not validated", texts=listed(lines))
         return verdict is None or bool(verdict["correct"])
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class HybGRAG(System):
-    """Texts or relations, as a language model chooses, judges and chooses again.
-
-    Parameters
-    ----------
-    language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, texts are searched, with a note.
-    iterations, judged : int, default 4 and 5
-        See :class:`~graph_retrievers.systems.hybgrag.RoutedSearch`, which also states the departures.
-
-    References
-    ----------
-    Lee et al., "HybGRAG: Hybrid Retrieval-Augmented Generation on Textual and Relational Knowledge Bases", ACL 2025.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(Retriever(index, HybGRAG()).operator.formula())
-    O_vgs
-    """
-
-    name = "hybgrag"
-
-    language_model: Any = None
-    iterations: int = 4
-    judged: int = 5
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search with the relations of the corpus."""
-        relations = sorted(name for name in index.facts.relation_names if name)
-        return self.part(RoutedSearch, relations=relations)

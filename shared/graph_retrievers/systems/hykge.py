@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
-from graph_retrievers.arguments import fraction, positive
+from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, along, best
 from graph_retrievers.core.chains import Chains
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Relevance, WithQuery
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.most_similar import most_similar
-from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, array, ask_model, record
 from graph_retrievers.systems.step_chains import chains_between
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, Fraction, System
 
-__all__ = ["HyKGE", "HypothesisChains"]
+__all__ = ["HyKGE"]
 
-_PROMPT = Prompt(
-    "Write a short passage that answers the question below as well as you can, step by step. Then name the entities that the "
-    "question and your passage mention, at most {count}.\n\nQuestion: {question}",
-    record({"passage": TEXT, "entities": array(TEXT)}),
-)
+_PROMPT = Prompt("hykge-hypothesis", record({"passage": TEXT, "entities": array(TEXT)}))
 _WITHOUT = "chains join the nodes nearest to the question"
 # Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
 _MOST, _LONGEST = 65_536, 2_000
@@ -43,7 +38,8 @@ def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
     return [text[start : start + window] for start in range(0, max(len(text) - overlap, 1), step)]
 
 
-class HypothesisChains(Operator):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HyKGE(System):
     r"""Chains of at most `hops` edges between the entities of the question and of a hypothesis that a language model writes.
 
     1. The language model writes a hypothesis, a passage that may answer the question, and names the entities of both.
@@ -57,7 +53,8 @@ class HypothesisChains(Operator):
     Parameters
     ----------
     language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`.
+        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, chains join the nodes nearest to the
+        question, with a note.
     entities : int, default 10
         Most entities.
     threshold : float, default 0.7
@@ -104,33 +101,29 @@ class HypothesisChains(Operator):
     >>> embed = lambda texts: [[float(word in text) for word in words] + [0.1] for text in texts]
     >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, metric="cosine")
     >>> model = lambda prompt: '{"passage": "Ada used Cards.", "entities": ["Ada", "Cards"]}'
-    >>> hits = Retriever(index, HypothesisChains(model), backfill=False).retrieve("How did Ada program?")
+    >>> hits = Retriever(index, HyKGE(language_model=model), backfill=False).retrieve("How did Ada program?")
     >>> [hit.path.text for hit in hits]
     ['Ada', 'Ada -[wrote for]-> Engine', 'Ada -[wrote for]-> Engine <-[drive]- Cards']
     """
 
+    name = "hykge"
     kind = OperatorKind.GRAPH_MODEL_SEARCH
 
-    def __init__(
-        self,
-        language_model: Any = None,
-        *,
-        entities: int = 10,
-        threshold: float = 0.7,
-        hops: int = 2,
-        chains: int = 10,
-        candidates: int = 500,
-        window: int = 35,
-        overlap: int = 15,
-        facts: bool = False,
-    ) -> None:
-        self.language_model = optional_language_model(language_model)
-        self.entities, self.chains = positive("entities", entities), positive("chains", chains)
-        self.candidates, self.hops = positive("candidates", candidates), positive("hops", hops, most=3)
-        self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
-        self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
+    language_model: Any = None
+    entities: Count = 10
+    threshold: Fraction = 0.7
+    hops: Annotated[int, partial(positive, most=3)] = 2
+    chains: Count = 10
+    candidates: Count = 500
+    window: Count = 35
+    overlap: int = 15
+    facts: bool = False
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def __post_init__(self) -> None:
+        """Check that a fragment is longer than what it shares with the one before."""
+        positive("overlap", self.overlap, most=self.window - 1, least=0)
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
         # The hypothesis, and the nodes of its entities and of those of the question.
         answer = yield from ask_model(self, question, _PROMPT, _WITHOUT, count=self.entities)
@@ -165,47 +158,3 @@ class HypothesisChains(Operator):
             nodes, _ = yield Nearest(self.entities)
             return nodes  # type: ignore[no-any-return]
         return (yield from most_similar(names, self.threshold))
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class HyKGE(System):
-    """Chains between the entities of the question and of a hypothesis that a language model writes, reranked by its fragments.
-
-    Parameters
-    ----------
-    language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, chains join the nodes nearest to the
-        question, with a note.
-    entities, threshold, hops, chains, candidates, window, overlap : int and float, default 10, 0.7, 2, 10, 500, 35 and 15
-        See :class:`~graph_retrievers.systems.hykge.HypothesisChains`, which also states the departures.
-    facts : bool, default False
-        Whether the chains are results too: additional hits after the k nodes.
-
-    References
-    ----------
-    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024
-    (ACL 2025).
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(Retriever(index, HyKGE()).operator.formula())
-    O_gm
-    """
-
-    name = "hykge"
-
-    language_model: Any = None
-    entities: int = 10
-    threshold: float = 0.7
-    hops: int = 2
-    chains: int = 10
-    candidates: int = 500
-    window: int = 35
-    overlap: int = 15
-    facts: bool = False
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for chains."""
-        return self.part(HypothesisChains)

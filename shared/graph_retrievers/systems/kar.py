@@ -25,17 +25,8 @@ __all__ = ["KAR", "KnowledgeAwareExpansion"]
 
 # Characters of a document in a prompt.
 _LONGEST = 2000
-_ENTITIES = Prompt(
-    "Which things does the question below name: people, works, products, places, terms? For each, write a short document as the "
-    "searched collection may have it: its name, and what the question says about it. Write at most {count}; a question that names "
-    "nothing gets an empty list.\n\nQuestion: {question}",
-    texts_schema("entities"),
-)
-_EXPANSION = Prompt(
-    "Below are documents of a collection, and by which relations they lead to others. Use what helps to answer the question, and "
-    "write {count} different passages of the kind that the question looks for.\n\n{triples}\n\nQuestion: {question}",
-    texts_schema("passages"),
-)
+_ENTITIES = Prompt("kar-entities", texts_schema("entities"))
+_EXPANSION = Prompt("kar-expansion", texts_schema("passages"))
 _NO_EMBEDDING = "there is no embedding model to read an expansion (pass embedding= to the index); the question itself was searched"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -18,14 +20,15 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import linked_to_both
 from graph_retrievers.search.of_each import of_each
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["KG2RAG", "FactTrees"]
+__all__ = ["KG2RAG"]
 
 
-class FactTrees(Operator):
-    """Chunks around the chunks found before, along the facts that they state, in the order of spanning trees of these facts.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KG2RAG(System):
+    """Chunks by vector search, expanded along the facts that they state, and in the order of spanning trees of these facts.
 
     1. Expansion: from the entities of the chunks along facts, for some hops, to all chunks of the entities that are reached.
     2. Filter: the facts at the entities that are reached, once for each of these chunks that states them, are the edges of a graph
@@ -37,14 +40,16 @@ class FactTrees(Operator):
 
     Parameters
     ----------
-    text_type : str, default ""
-        Node type of chunks; other nodes are entities. "" if every node is a chunk: its own entity, whose facts are its edges, each
-        stated by both ends.
+    seeds : int, default 10
+        Chunks that vector search finds.
     hops : int, default 1
         Facts to follow from the entities of the chunks.
     candidates : int, default 100
         Most chunks: those found before, then the most similar ones; a note says if there were more. The paper has no such limit;
         it is for entities of many chunks.
+    passage_type : str, default "passage"
+        Node type of chunks; other nodes are entities. In a graph without such nodes, or with no others, every node is a chunk: its
+        own entity, whose facts are its edges, each stated by both ends.
 
     Notes
     -----
@@ -71,21 +76,29 @@ class FactTrees(Operator):
     >>> nodes += [Node(name.lower(), "", name, "thing") for name in ("Ada", "Engine", "Cards")]
     >>> edges = [("p", "ada"), ("p", "engine"), ("q", "engine"), ("q", "cards"), ("ada", "engine", "wrote for")]
     >>> index = GraphIndex.from_nodes([*nodes], [*edges, ("engine", "cards", "reads")], vectors=[[1], [0.5], [0], [0], [0]])
-    >>> search = Pipeline(VectorSearch(1, returned=False, types=["passage"]), FactTrees("passage"))
-    >>> [hit.path.text for hit in Retriever(index, search, backfill=False).retrieve("?", vector=[1])]
+    >>> [hit.path.text for hit in Retriever(index, KG2RAG(seeds=1), backfill=False).retrieve("?", vector=[1])]
     ['p', 'p -> Engine <- q']
     """
 
+    name = "kg2rag"
     kind = OperatorKind.GRAPH_MODEL_SEARCH
 
-    def __init__(self, text_type: str = "", *, hops: int = 1, candidates: int = 100) -> None:
-        self.text_type, self.hops = text_type, positive("hops", hops, least=0)
-        self.candidates = positive("candidates", candidates)
-        # Without a type, no node is only a text.
-        self._types = (text_type,) if text_type else ()
+    seeds: Count = 10
+    hops: Annotated[int, partial(positive, least=0)] = 1
+    candidates: Count = 100
+    passage_type: str = "passage"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return the search for chunks, and their expansion."""
+        return Pipeline(VectorSearch(self.seeds, returned=False, types=self._types(index)), self.operator())
+
+    def _types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node type of chunks; none if every node is one."""
+        return passage_types(index.facts, self.passage_type)
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the chunks, tree by tree."""
+        types = self._types(question.corpus)
         # Expansion.
         reach, entities, chunks = yield from self._expanded(question, candidates)
         similarity = yield Similarity(chunks)
@@ -96,7 +109,7 @@ class FactTrees(Operator):
         chunks, similarity = chunks[places], similarity[places]
 
         # Filter: a fact weighs as much as its chunk is similar.
-        rows, ends, chunk = yield from self._facts(question, entities if self._types else chunks, chunks)
+        rows, ends, chunk = yield from self._facts(question, entities if types else chunks, chunks)
         weights = similarity[places_of(chunks, chunk)]
         trees = spanning_trees(ends, order(weights))
 
@@ -107,7 +120,7 @@ class FactTrees(Operator):
             facts = yield from of_each(EdgeTexts, [np.unique(rows[tree]) for tree in trees])
             scores = yield Relevance(chunk[heaviest], texts=[". ".join(texts) for texts in facts], notes=question.notes)
         # Where every node is a chunk, the walk meets both ends of a fact.
-        met = chunk if self._types else ends
+        met = chunk if types else ends
         walks = [met[trees[place]].ravel() for place in best(scores, len(trees)).tolist()]
         ranked = reach.taken(places_of(reach.nodes, np.concatenate([*walks, chunks[order(similarity, chunks)]])))
         result = ranked.top(0).joined(ranked)
@@ -115,71 +128,32 @@ class FactTrees(Operator):
 
     def _expanded(self, question: Question, candidates: Candidates) -> Algorithm[tuple[Candidates, np.ndarray, np.ndarray]]:
         """Return all that is reached, with paths: entities along facts, and the chunks of these entities."""
-        reach = front = candidates
+        reach, front, types = candidates, candidates, self._types(question.corpus)
         # One step leads from chunks to their entities, where these are other nodes.
-        for _ in range(self.hops + len(self._types)):
+        for _ in range(self.hops + len(types)):
             found = reach.joined((yield from self._linked(question, front, chunks=False)))
             reach, front = found, found.taken(slice(len(reach), None))
-        if not self._types:
+        if not types:
             return reach, reach.nodes, reach.nodes
-        entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, self._types)))
+        entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, types)))
         reach = reach.joined((yield from self._linked(question, entities, chunks=True)))
-        return reach, entities.nodes, reach.nodes[question.typed(reach.nodes, self._types)]
+        return reach, entities.nodes, reach.nodes[question.typed(reach.nodes, types)]
 
     def _linked(self, question: Question, front: Candidates, chunks: bool) -> Algorithm[Candidates]:
         """Return the chunks, or else the entities, that are linked to some nodes."""
         near = yield Neighbors(front.nodes)
-        near = near.masked(question.typed(near.node, self._types) == chunks)
+        near = near.masked(question.typed(near.node, self._types(question.corpus)) == chunks)
         return reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name)
 
     def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return the edges of the facts, their ends, and the chunk that states each, by edge and then by chunk."""
-        edges = yield Edges(entities)
-        inside = ~question.typed(edges.far, self._types) if self._types else np.isin(edges.far, chunks)
+        edges, types = (yield Edges(entities)), self._types(question.corpus)
+        inside = ~question.typed(edges.far, types) if types else np.isin(edges.far, chunks)
         rows = np.unique(edges.row[inside & (edges.far != entities[edges.owner])])
         ends = question.ends(rows)
-        if self._types:
+        if types:
             fact, chunk = yield from linked_to_both(question, ends, lambda nodes: np.isin(nodes, chunks))
             return rows[fact], ends[fact], chunk
         # Both ends state a fact: a walk begins at the one that is its chunk.
         ends = np.sort(ends, 1)[:, [0, 1, 1, 0]].reshape(-1, 2)
         return rows.repeat(2), ends, ends[:, 0]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class KG2RAG(System):
-    """Chunks by vector search, expanded along their facts, and arranged by spanning trees of these facts.
-
-    Parameters
-    ----------
-    seeds : int, default 10
-        Chunks that vector search finds.
-    hops, candidates : int, default 1 and 100
-        See :class:`~graph_retrievers.systems.kg2rag.FactTrees`, which also states the departures.
-    passage_type : str, default "passage"
-        Node type of chunks; other nodes are entities. In a graph without such nodes, or with no others, every node is a chunk.
-
-    References
-    ----------
-    Zhu et al., "Knowledge Graph-Guided Retrieval Augmented Generation", NAACL 2025.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")], vectors=[[1, 0], [0, 1]])
-    >>> [hit.id for hit in Retriever(index, KG2RAG(seeds=1)).retrieve("?", vector=[1, 0])]
-    ['0', '1']
-    """
-
-    name = "kg2rag"
-
-    seeds: int = 10
-    hops: int = 1
-    candidates: int = 100
-    passage_type: str = "passage"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for chunks and the trees of their facts."""
-        types = passage_types(index.facts, self.passage_type)
-        search = VectorSearch(positive("seeds", self.seeds), returned=False, types=types)
-        return Pipeline(search, self.part(FactTrees, "".join(types)))

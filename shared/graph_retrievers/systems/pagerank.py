@@ -32,7 +32,7 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.push import note_error, pushed
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["PPR", "PersonalizedPageRank", "Walk"]
 
@@ -538,13 +538,13 @@ class PPR(System):
     name = "ppr"
     finds_less_over = "passages without names"
 
-    seeds: int = 5
+    seeds: Count = 5
     damping: float = 0.5
     passage_weight: float = 0.05
     first: Operator | None = None
 
     def compose(self, index: Corpus) -> Operator:
         """Return the walk from the seeds."""
-        search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
+        search = self.first or VectorSearch(self.seeds, returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=self.damping, passage_weight=self.passage_weight))
         return walk

@@ -21,7 +21,7 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FlowPruning", "PathRAG"]
@@ -264,7 +264,7 @@ class PathRAG(System):
     name = "pathrag"
     finds_less_over = "passages"
 
-    top_k: int = 40
+    top_k: Count = 40
     paths: int = 15
     alpha: float = 0.8
     theta: float = 0.3
@@ -276,7 +276,7 @@ class PathRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search for entities, the paths between them and their chunks."""
         chunks = passage_types(index.facts, self.passage_type)
-        search = VectorSearch(positive("top_k", self.top_k), returned=False)
+        search = VectorSearch(self.top_k, returned=False)
         entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
         pruning = self.part(FlowPruning, exclude_types=chunks)
         gathering = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []

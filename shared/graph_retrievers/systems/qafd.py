@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from graph_retrievers.arguments import number, positive
+from graph_retrievers.arguments import number
 from graph_retrievers.core.candidates import Candidates, found_by, newly_reached, order, places_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -16,9 +18,9 @@ from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.graph.reachable import leading_to
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
-__all__ = ["QAFD", "FlowDiffusion"]
+__all__ = ["QAFD"]
 
 # The weight of a node is the sum of those of its edges: 0 before they are read, and where nothing more can be sent.
 _NUMBERS = [(name, np.float64) for name in ("mass", "score", "capacity", "likeness", "weight")]
@@ -59,8 +61,9 @@ class _FlowState:
         nodes["weight"] = leads * np.bincount(edges["one"], edges["weight"], len(nodes))
 
 
-class FlowDiffusion(Operator):
-    r"""Mass flows from the nodes found before along edges, more of it between nodes like the question, until nodes can hold it.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QAFD(System):
+    r"""Mass flows from seeds along edges, more of it between nodes like the question, until nodes can hold it (QAFD-RAG).
 
     A node i can hold a mass of :math:`T_i`, its number of neighbours: its sink capacity. In each round, every node that holds more
     sends the rest to its neighbours, in proportion to the weights of its edges, and its score grows:
@@ -72,12 +75,16 @@ class FlowDiffusion(Operator):
 
     Parameters
     ----------
+    seeds : int, default 5
+        Seeds taken from the first search.
     mass : float, default 10.0
-        Mass of each node found before at the start, as a multiple of its capacity: the paper's alpha.
+        Mass of each seed at the start, as a multiple of its capacity: the paper's alpha.
     query_weight : float, default 0.25
         The b of the equation: with 0 the question does not matter.
     rounds : int, default 500
         Maximum number of rounds; a note says if they end before the flow comes to rest.
+    first : Operator, optional
+        Search for seeds; vector search by default. Use entity linking to start at the names in the question.
 
     Notes
     -----
@@ -89,14 +96,16 @@ class FlowDiffusion(Operator):
     The paper's algorithm chooses one of the nodes that hold too much at random; here all send in each round, as with the option
     `batch_push` of the public code, so that results do not depend on chance. The flow at rest is the same.
 
+    The paper has 40 seeds, those most similar to keywords that a language model finds, and starts a flow at each alone. Its code
+    for questions of several steps has 5, from which one flow starts, as here.
+
     Departures: the mass of the paper is 50 times the capacity of the whole graph, which cannot hold it, so that the public code
     stops after 500 nodes have sent; for text-to-SQL, it is 10 times the capacity of the nodes between two seeds. Here it is 10
     times that of each seed, so that only the part of the graph around them is read. If all nodes of a connected part of the graph
-    have held too much, it cannot hold its mass, and its flow ends. In the paper, a flow starts at each seed alone; here one starts
-    at all. In the paper, edges have no weights :math:`w_{ij}`; in the public code, they take the place of :math:`s_{ij}`; here both
-    are multiplied. Weights of parallel edges are added; edges from a node to itself are left out. A node without a vector has a
-    cosine of 0 with all others. The public code also begins scores with two steps of a random walk, multiplies their growth by
-    0.2, and scales all capacities to a sum of 10.
+    have held too much, it cannot hold its mass, and its flow ends. In the paper, edges have no weights :math:`w_{ij}`; in the
+    public code, they take the place of :math:`s_{ij}`; here both are multiplied. Weights of parallel edges are added; edges from a
+    node to itself are left out. A node without a vector has a cosine of 0 with all others. The public code also begins scores with
+    two steps of a random walk, multiplies their growth by 0.2, and scales all capacities to a sum of 10.
 
     References
     ----------
@@ -107,18 +116,26 @@ class FlowDiffusion(Operator):
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("0", "2")], vectors=[[1, 0], [0, 1], [0.8, 0.6]])
-    >>> flow = Pipeline(VectorSearch(1, returned=False), FlowDiffusion(2, query_weight=1))
-    >>> [(hit.id, round(hit.score, 2)) for hit in Retriever(index, flow, backfill=False).retrieve("?", vector=[1, 0])]
+    >>> retriever = Retriever(index, QAFD(seeds=1, mass=2, query_weight=1), backfill=False)
+    >>> [(hit.id, round(hit.score, 2)) for hit in retriever.retrieve("?", vector=[1, 0])]
     [('0', 0.79), ('2', 0.4), ('1', 0.0)]
     """
 
+    name = "qafd-rag"
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    finds_less_over = "passages without names"
 
-    def __init__(self, mass: float = 10.0, *, query_weight: float = 0.25, rounds: int = 500) -> None:
-        self.mass, self.query_weight = number("mass", mass, most=1e6, above=True), number("query_weight", query_weight, most=1e6)
-        self.rounds = positive("rounds", rounds)
+    seeds: Count = 5
+    mass: Annotated[float, partial(number, most=1e6, above=True)] = 10.0
+    query_weight: Annotated[float, partial(number, most=1e6)] = 0.25
+    rounds: Count = 500
+    first: Operator | None = None
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return the search for seeds and the flow from them."""
+        return Pipeline(self.first or VectorSearch(self.seeds, returned=False), self.operator())
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that mass has reached, by their scores."""
         state = _FlowState()
         yield from state.add(np.sort(candidates.nodes), np.full(len(candidates), -1))
@@ -144,47 +161,3 @@ class FlowDiffusion(Operator):
         # By mass where scores are equal: results are sorted by their scores.
         nodes = nodes[order(nodes["mass"])]
         return found_by(self.name, candidates, nodes["row"], nodes["score"], nodes["parent"])
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class QAFD(System):
-    """Search for seeds, then flow diffusion along edges that weigh more between nodes like the question (QAFD-RAG).
-
-    Parameters
-    ----------
-    seeds : int, default 5
-        Seeds taken from the first search.
-    mass, query_weight, rounds : float, float and int, default 10.0, 0.25 and 500
-        See :class:`~graph_retrievers.systems.qafd.FlowDiffusion`, which also states the departures.
-    first : Operator, optional
-        Search for seeds; vector search by default. Use entity linking to start at the names in the question.
-
-    Notes
-    -----
-    The paper has 40 seeds, those most similar to keywords that a language model finds, and starts a flow at each alone. Its code
-    for questions of several steps has 5, from which one flow starts, as here.
-
-    References
-    ----------
-    Zhou et al., "Query-Aware Flow Diffusion for Graph-Based RAG with Retrieval Guarantees", ICLR 2026.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(Retriever(index, QAFD()).operator.formula())
-    O_vs -> O_vgs
-    """
-
-    name = "qafd-rag"
-    finds_less_over = "passages without names"
-
-    seeds: int = 5
-    mass: float = 10.0
-    query_weight: float = 0.25
-    rounds: int = 500
-    first: Operator | None = None
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for seeds and the flow from them."""
-        return Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), self.part(FlowDiffusion))

@@ -121,12 +121,13 @@ def edges_of(relations: Sequence[Relation]) -> EdgeRows:
     return EdgeRows(*map(np.concatenate, zip(none, *(relation.edges for relation in relations), strict=True)))
 
 
-def followed(question: Question, candidates: Candidates, names: Sequence[str], operator: str) -> Algorithm[Candidates]:
-    """Return the nodes to which relations lead, one after the other, from any of the candidates; each once.
+def followed(question: Question, nodes: np.ndarray, names: Sequence[str], operator: str) -> Algorithm[Candidates]:
+    """Return the nodes to which relations lead, one after the other, from any of some nodes, shape [n]; each once.
 
     They are followed in either direction and by their names, ignoring case; without a name, one of any name is followed. A node
     does not lead to itself. `operator` is the name of the one that follows them.
     """
+    candidates = Candidates.seeds(nodes, np.zeros(len(nodes)), operator)
     steps: list[str | None] = [name.casefold() for name in names] or [None]
     for step in steps:
         edges = yield Edges(candidates.nodes)

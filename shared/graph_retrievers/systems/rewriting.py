@@ -32,21 +32,9 @@ __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "Interleav
 # Characters of a passage in a prompt.
 _LONGEST = 2000
 
-_PASSAGES = Prompt(
-    "Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}",
-    texts_schema("passages"),
-)
-_QUESTIONS = Prompt(
-    "Break the question below into the simpler questions that must be answered to answer it, at most {count}. Each must be "
-    "understandable by itself: repeat names in place of pronouns. If the question is simple, give none.\n\nQuestion: {question}",
-    texts_schema("questions"),
-)
-_THOUGHT = Prompt(
-    "Answer the question below step by step, one sentence at a time, from the passages. Write only the next sentence of the "
-    "reasoning: one fact, with names in place of pronouns. Once the reasoning is complete, write instead: So the answer is: "
-    "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}",
-    record({"sentence": TEXT}),
-)
+_PASSAGES = Prompt("hyde-passages", texts_schema("passages"))
+_QUESTIONS = Prompt("decomposition-questions", texts_schema("questions"))
+_THOUGHT = Prompt("ircot-thought", record({"sentence": TEXT}))
 _END = "answer is"
 
 

@@ -20,7 +20,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
 
@@ -344,13 +344,13 @@ class _TraversalSystem(System):
 
     traversal: ClassVar[type[_Traversal]]
 
-    start_k: int = 4
+    start_k: Count = 4
     adjacent_k: int = 10
     max_depth: int | None = None
 
     def compose(self, index: Corpus) -> Operator:
         """Return vector search followed by the traversal."""
-        search = VectorSearch(positive("start_k", self.start_k), returned=False)
+        search = VectorSearch(self.start_k, returned=False)
         return Pipeline(search, self.part(self.traversal))
 
 

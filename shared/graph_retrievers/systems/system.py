@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import ast
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, cached_property, wraps
 from inspect import signature
 from math import isinf
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from graph_retrievers.arguments import check_keywords, suggestion, typed
+from graph_retrievers.arguments import check_keywords, fraction, positive, suggestion, typed
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.batch import DEFAULT_K
+from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["System", "every_system", "read_system"]
+__all__ = ["Count", "Fraction", "System", "every_system", "read_system"]
+
+Count = Annotated[int, positive]
+"""Type of a field that is an integer of at least 1."""
+Fraction = Annotated[float, fraction]
+"""Type of a field that is a number in [0, 1]."""
 
 _Part = TypeVar("_Part", bound=Operator)
 # More than any number has that Python shows.
@@ -33,12 +41,16 @@ SYSTEMS: dict[str, type[System]] = {}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class System(ABC):
+class System:
     """A retrieval system: its parameters, and the composition of operators that they give on an index.
 
     A system is a frozen dataclass with keyword-only fields, whose class variable `name` is its short name. It needs no index to
     exist; :class:`~graph_retrievers.retrievers.retriever.Retriever` runs it on one. Equal parameters are equal systems, and
-    ``dataclasses.replace`` changes one of them.
+    ``dataclasses.replace`` changes one of them. For a field of the type ``Annotated[int, check]``, ``check(name, value)`` raises an
+    error if the value is wrong.
+
+    An algorithm that belongs to one system is its method :meth:`algorithm`, written as the search of an
+    :class:`~graph_retrievers.core.operator.Operator`, with the `kind` of the operator that :meth:`operator` returns.
 
     Examples
     --------
@@ -61,6 +73,12 @@ class System(ABC):
 
     name: ClassVar[str]
     """Short name, as on the command line."""
+    kind: ClassVar[OperatorKind | None] = None
+    """Place of its own algorithm in the taxonomy; None without one."""
+    asks_relevance: ClassVar[bool] = False
+    """Whether its own algorithm needs the relevance model of the index."""
+    needs_language_model: ClassVar[bool] = False
+    """Whether its own algorithm is another one without a `language_model`."""
     default_k: ClassVar[int] = DEFAULT_K
     """Number of nodes that a retriever returns unless `k` is given."""
     reads_edge_signals: ClassVar[bool] = False
@@ -97,6 +115,9 @@ class System(ABC):
                 )
             check_keywords(cls.__name__, settings, sorted(each.name for each in fields(cls)))
             _type_check(cls)(None, **settings)
+            for parameter, check in _field_checks(cls).items():
+                if settings.get(parameter) is not None:
+                    check(parameter, settings[parameter])
             return super().__new__(cls)
 
     @cached_property
@@ -104,9 +125,23 @@ class System(ABC):
         """What was made of the system, by what it depends on, such as the device to which a network is moved."""
         return Cache()
 
-    @abstractmethod
     def compose(self, index: Corpus) -> Operator:
-        """Return the composition of operators on an index, or on a scope of one."""
+        """Return the composition of operators on an index, or on a scope of one; by default that of the system's own algorithm."""
+        return self.operator()
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates] | Candidates:
+        """Return the candidates of one question, best first, by the system's own algorithm; `candidates` are those found before."""
+        raise NotImplementedError
+
+    def operator(self) -> Operator:
+        """Return the operator that runs the system's own algorithm, for a composition."""
+        if type(self).algorithm is System.algorithm:
+            raise InvalidArgumentError(f"{type(self).__name__} has neither compose() nor algorithm(); write one of them.")
+        if not isinstance(self.kind, OperatorKind):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} has the kind {shown(self.kind)}; set kind = OperatorKind.GRAPH_SEARCH or another one."
+            )
+        return _OwnAlgorithm(self, self.kind)
 
     def part(self, kind: Callable[..., _Part], *values: Any, **settings: Any) -> _Part:
         """Return an operator with the parameters of the system that it takes by the same names, and with others."""
@@ -146,6 +181,53 @@ class System(ABC):
         """Return the text that :func:`read_system` reads, such as ``ppr(damping=0.7)``."""
         parameters = [f"{name}={_literal(value)}" for name, value in self._changed()]
         return self.name + (f"({', '.join(parameters)})" if parameters else "")
+
+
+class _OwnAlgorithm(Operator):
+    """The own algorithm of a system, as an operator with the system's short name."""
+
+    def __init__(self, system: System, kind: OperatorKind) -> None:
+        self.name, self.asks_relevance, self._kind = system.name, system.asks_relevance, kind
+        self.language_model = optional_language_model(getattr(system, "language_model", None))
+        # One object for all questions, so that a batch asks it at once.
+        model = {} if self.language_model is None else {"language_model": self.language_model}
+        self.system = replace(system, **model)
+
+    @property
+    def kind(self) -> OperatorKind:  # type: ignore[override]
+        """That of the algorithm."""
+        return self._kind
+
+    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Return a language model, if the algorithm is another one without, and there is none."""
+        lacking = self.system.needs_language_model and self.language_model is None
+        return ("a language model (pass language_model=)",) if lacking else ()
+
+    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates] | Candidates:
+        """Return what the algorithm finds."""
+        return self.system.algorithm(question, candidates)
+
+    def __repr__(self) -> str:
+        """Return the system, which says all of it."""
+        return repr(self.system)
+
+
+@cache
+def _field_checks(kind: type[System]) -> dict[str, Callable[[str, Any], Any]]:
+    """Return the checks in the types of fields, by the names of the fields."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError):
+        # A class that is imported only for type checkers.
+        return {}
+    checks = dict[str, Callable[[str, Any], Any]]()
+    for each in fields(kind):
+        hint = hints[each.name]
+        # Also of a type that is optional.
+        for part in (hint, *get_args(hint)):
+            if get_origin(part) is Annotated and callable(get_args(part)[1]):
+                checks[each.name] = get_args(part)[1]
+    return checks
 
 
 @cache

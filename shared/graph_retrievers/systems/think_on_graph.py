@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, distinct, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -15,31 +14,22 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeRows, EdgeTexts
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.asking import BOOLEAN, Prompt, missing_clue, record
-from graph_retrievers.systems.choosing import best_options, option_scores, or_by_relevance
+from graph_retrievers.systems.choosing import SCORES, best_options, option_scores, or_by_relevance
 from graph_retrievers.systems.relations import Relation, edges_of, relation_options, relations_at, with_ends
 from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 
-__all__ = ["RelationBeam", "ThinkOnGraph"]
+__all__ = ["ThinkOnGraph"]
 
-_RELATIONS = (
-    "Which of the relations of {entity} help to answer the question? Choose at most {count} by their numbers, and give each a "
-    "score from 0 to 1{sum}.\n\nRelations of {entity}:\n{options}\n\nQuestion: {question}{clue}"
-)
-_ENTITIES = (
-    "How much does each entity help to answer the question? Give each a score from 0 to 1; the scores sum to 1.\n\n"
-    "Entities that {entity} leads to by {relation}:\n{options}\n\nQuestion: {question}"
-)
-_ENOUGH = Prompt(
-    "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{texts}\n\nQuestion: {question}",
-    record({"sufficient": BOOLEAN}),
-)
+_RELATIONS = Prompt("think-on-graph-relations", SCORES)
+_ENTITIES = Prompt("think-on-graph-entities", SCORES)
+_ENOUGH = Prompt("think-on-graph-enough", record({"sufficient": BOOLEAN}))
 
 
-class RelationBeam(Operator):
-    """From the nodes found before, follow for some rounds the relations, and to the entities, that a model chooses.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ThinkOnGraph(System):
+    """Beam search from the entities of the question, over relations and entities that a language model chooses.
 
     In each round
 
@@ -51,9 +41,9 @@ class RelationBeam(Operator):
     Parameters
     ----------
     language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the relevance model of the index scores
-        relations, by the name of the entity and of the relation, and entities, by the text of the edge; and no round is the last
-        before `depth`.
+        See :func:`~graph_retrievers.signals.language.as_language_model`. It also names the entities of the question. Without one,
+        names of nodes are looked for in the question; the relevance model of the index scores relations, by the name of the entity
+        and of the relation, and entities, by the text of the edge; and no round is the last before `depth`.
     width, depth : int, default 3 and 3
         Entities of the beam and relations of each, and rounds.
     candidates : int, default 20
@@ -61,7 +51,7 @@ class RelationBeam(Operator):
 
     Notes
     -----
-    The result has the entities of all rounds by their scores, then the nodes found before. An entity counts once, with the score
+    The result has the entities of all rounds by their scores, then those of the question. An entity counts once, with the score
     and the path of the round that found it first, and in a round with its best ones; the relation by which it was reached is not
     followed back.
 
@@ -90,31 +80,40 @@ class RelationBeam(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import BM25Search
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> edges = [("0", "1", "made by"), ("0", "2", "shown in"), ("1", "3", "born in")]
     >>> titles = ["Loom", "Jacquard", "Paris", "Lyon"]
-    >>> index = GraphIndex.from_texts(["a loom", "", "", ""], titles=titles, edges=edges, relevance=lambda pairs: [
+    >>> index = GraphIndex.from_texts([""] * 4, titles=titles, edges=edges, relevance=lambda pairs: [
     ...     float("made by" in text or "born in" in text) for _, text in pairs
     ... ])
-    >>> beam = Pipeline(BM25Search(1), RelationBeam(width=1, depth=2))
-    >>> [hit.path.text for hit in Retriever(index, beam, backfill=False).retrieve("Where was the maker of the loom born?")]
+    >>> retriever = Retriever(index, ThinkOnGraph(width=1, depth=2), backfill=False)
+    >>> [hit.path.text for hit in retriever.retrieve("Where was the maker of the Loom born?")]
     ['Loom -[made by]-> Jacquard', 'Loom -[made by]-> Jacquard -[born in]-> Lyon', 'Loom']
     """
 
+    name = "think-on-graph"
     kind = OperatorKind.GRAPH_MODEL_SEARCH
     # What the prompt says of the scores of relations, and the least score with which one is followed.
-    _sum, _least = "; the scores sum to 1", 0.0
-    text_types: tuple[str, ...] = ()
+    score_sum: ClassVar[str] = "; the scores sum to 1"
+    least: ClassVar[float] = 0.0
 
-    def __init__(self, language_model: Any = None, *, width: int = 3, depth: int = 3, candidates: int = 20) -> None:
-        self.language_model = optional_language_model(language_model)
-        self.width, self.depth = positive("width", width), positive("depth", depth)
-        self.candidates = positive("candidates", candidates)
+    language_model: Any = None
+    width: Count = 3
+    depth: Count = 3
+    candidates: Count = 20
+
+    def compose(self, index: Corpus) -> Operator:
+        """Return entity linking, then the beam."""
+        linking = EntityLinking(language_model=self.language_model, exclude_types=self.text_types(index))
+        return Pipeline(linking, self.operator())
+
+    def text_types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node types that are no entities."""
+        return ()
 
     @or_by_relevance
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the entities of all rounds, then the nodes found before."""
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the entities of all rounds, then those of the question."""
         beam, results, facts = candidates, candidates.top(0), list[str]()
         for remaining in reversed(range(self.depth)):
             relations = yield from self._relations(question, beam)
@@ -129,13 +128,13 @@ class RelationBeam(Operator):
         return results.rescored(results.scores).followed_by(candidates)
 
     def _relations(self, question: Question, beam: Candidates, clue: str = "") -> Algorithm[list[Relation]]:
-        """Return the best relations of each entity of the beam to entities, not to `text_types`; a clue goes with the question."""
+        """Return the best relations of each entity of the beam to entities; a clue goes with the question."""
         # Relation search.
-        groups = yield from relations_at(question, beam, self.text_types)
+        groups = yield from relations_at(question, beam, self.text_types(question.corpus))
         # Relation prune.
         lists = [relation_options(group) for group in groups]
-        fields = {"count": self.width, "sum": self._sum, "clue": f" {clue}" if clue else ""}
-        choices = yield from best_options(self, question, _RELATIONS, lists, self.width, self._least, **fields)
+        fields = {"count": self.width, "sum": self.score_sum, "clue": f" {clue}" if clue else ""}
+        choices = yield from best_options(self, question, _RELATIONS, lists, self.width, self.least, **fields)
         pairs = zip(groups, choices, strict=True)
         relations = [group[place]._replace(score=weight) for group, choice in pairs for place, weight in choice]
         # Entity search.
@@ -151,41 +150,3 @@ class RelationBeam(Operator):
             by = by[values[by] > 0]
         edges = edges.taken(by)
         return reached(beam, edges.owner, edges.far, values[by], self.name, edges.relation), edges
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ThinkOnGraph(System):
-    """Beam search from the entities of the question, over relations and entities that a language model chooses.
-
-    Parameters
-    ----------
-    language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. It also names the entities of the question. Without one
-        the relevance model of the index chooses, and names of nodes are looked for in the question.
-    width, depth : int, default 3 and 3
-        Entities of the beam, and rounds.
-    candidates : int, default 20
-        See :class:`~graph_retrievers.systems.think_on_graph.RelationBeam`, which also states the departures.
-
-    References
-    ----------
-    Sun et al., "Think-on-Graph: Deep and Responsible Reasoning of Large Language Model on Knowledge Graph", ICLR 2024.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["", ""], titles=["Loom", "Jacquard"], edges=[("0", "1", "made by")], vectors=[[1], [0]])
-    >>> [hit.title for hit in Retriever(index, ThinkOnGraph()).retrieve("Who made the Loom?", vector=[1])]
-    ['Jacquard', 'Loom']
-    """
-
-    name = "think-on-graph"
-
-    language_model: Any = None
-    width: int = 3
-    depth: int = 3
-    candidates: int = 20
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return entity linking, then the beam."""
-        return Pipeline(EntityLinking(language_model=self.language_model), self.part(RelationBeam))

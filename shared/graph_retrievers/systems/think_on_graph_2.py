@@ -4,50 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from graph_retrievers.arguments import number, positive, strings
+from graph_retrievers.arguments import number
 from graph_retrievers.core.candidates import Candidates, best, concatenated, distinct, reached
-from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Texts
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, missing_clue, names_of, record
 from graph_retrievers.systems.choosing import or_by_relevance, picked, text_relevance
 from graph_retrievers.systems.relations import edges_of
-from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.think_on_graph import RelationBeam, ThinkOnGraph
+from graph_retrievers.systems.system import Count
+from graph_retrievers.systems.think_on_graph import ThinkOnGraph
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["ContextBeam", "ThinkOnGraph2"]
+__all__ = ["ThinkOnGraph2"]
 
 # Characters of a text in a prompt.
 _LONGEST = 500
 
-_TOPICS = Prompt(
-    "From which of these entities does the way to the answer of the question start? Give their numbers.\n\nEntities:\n{options}\n\n"
-    "Question: {question}",
-    record({"numbers": array(INTEGER)}),
-)
-_ENOUGH = Prompt(
-    "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
-    "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}",
-    record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"]),
-)
+_TOPICS = Prompt("think-on-graph-2-topics", record({"numbers": array(INTEGER)}))
+_ENOUGH = Prompt("think-on-graph-2-enough", record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"]))
 
 
-class ContextBeam(RelationBeam):
-    r"""From the entities found before, follow for some rounds relations that a model chooses, to entities that their texts choose.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ThinkOnGraph2(ThinkOnGraph):
+    r"""Beam search from the entities of the question, over relations that a language model chooses and entities that texts choose.
 
     1. Of three or more entities, the language model keeps those at which the way to the answer starts (topic prune). Their texts
        are scored by the relevance model.
     2. The language model reads the best texts so far, each after the edge that led to it, and says whether they suffice;
        otherwise it writes a clue, which goes with the question from then on.
-    3. The best relations of each entity are kept, as in :class:`~graph_retrievers.systems.think_on_graph.RelationBeam` (relation
+    3. The best relations of each entity are kept, as in :class:`~graph_retrievers.systems.think_on_graph.ThinkOnGraph` (relation
        prune).
     4. The texts of all entities to which these lead are scored by the relevance model, each after the edge that led there. With
        :math:`s_1 \ge s_2 \ge \dots` the scores of the best `texts` texts of all entities, an entity e scores
@@ -59,16 +51,18 @@ class ContextBeam(RelationBeam):
     Parameters
     ----------
     language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the relevance model chooses relations, all
-        entities start, and no round is the last before `depth`.
-    text_types : sequence of str, default ()
-        Node types of texts: those of an entity are its neighbours of these types, and itself. Without types, only itself.
+        See :func:`~graph_retrievers.signals.language.as_language_model`. It also names the entities of the question. Without one,
+        names of nodes are looked for in the question, the relevance model of the index chooses relations, all entities start, and
+        no round is the last before `depth`.
     width, depth, candidates : int, default 3, 3 and 50
-        See :class:`~graph_retrievers.systems.think_on_graph.RelationBeam`.
+        As for :class:`~graph_retrievers.systems.think_on_graph.ThinkOnGraph`.
     texts : int, default 10
         Texts that count in a round, and that the language model reads.
     decay : float, default 0.8
         The alpha of the equation.
+    passage_type : str, default "passage"
+        Node type of texts: those of an entity are its neighbours of this type, and itself. In a graph without such nodes, or with
+        no others, every node is an entity, whose only text is its own.
 
     Notes
     -----
@@ -104,32 +98,26 @@ class ContextBeam(RelationBeam):
     >>> nodes += [Node("loom", "", "Loom"), Node("jacquard", "", "Jacquard")]
     >>> edges = [("loom", "jacquard", "made by"), ("p", "jacquard", "mentions")]
     >>> index = GraphIndex.from_nodes(nodes, edges, relevance=lambda pairs: [float("born" in text) for _, text in pairs])
-    >>> beam = Pipeline(EntityLinking(), ContextBeam(text_types=["passage"]))
-    >>> hits = Retriever(index, beam, backfill=False).retrieve("Where was the maker of the Loom born?")
-    >>> [hit.path.text for hit in hits]
+    >>> retriever = Retriever(index, ThinkOnGraph2(), backfill=False)
+    >>> [hit.path.text for hit in retriever.retrieve("Where was the maker of the Loom born?")]
     ['Loom -[made by]-> Jacquard <-[mentions]- p', 'Loom', 'Loom -[made by]-> Jacquard']
     """
 
-    _sum, _least = "", 0.2
+    name = "think-on-graph-2"
+    score_sum, least = "", 0.2
 
-    def __init__(
-        self,
-        language_model: Any = None,
-        *,
-        text_types: Sequence[str] = (),
-        width: int = 3,
-        depth: int = 3,
-        candidates: int = 50,
-        texts: int = 10,
-        decay: float = 0.8,
-    ) -> None:
-        super().__init__(language_model, width=width, depth=depth, candidates=candidates)
-        self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
-        self.decay = number("decay", decay, most=1000)
+    candidates: Count = 50
+    texts: Count = 10
+    decay: Annotated[float, partial(number, most=1000)] = 0.8
+    passage_type: str = "passage"
+
+    def text_types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node type of texts."""
+        return passage_types(index.facts, self.passage_type)
 
     @or_by_relevance
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the texts of all rounds, then their entities, then the nodes found before."""
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the texts of all rounds, then their entities, then those of the question."""
         beam, rounds, clue = candidates, list[Candidates](), ""
         # Topic prune.
         if self.language_model is not None and len(candidates) > 2:
@@ -176,7 +164,7 @@ class ContextBeam(RelationBeam):
     ) -> Algorithm[tuple[Candidates, np.ndarray, np.ndarray]]:
         """Return the best texts of entities, what models read of each, after the `ways`, and the places of their entities."""
         near = yield Neighbors(entities.nodes)
-        near = near.masked(question.typed(near.node, self.text_types))
+        near = near.masked(question.typed(near.node, self.text_types(question.corpus)))
         linked_texts = reached(entities, near.owner, near.node, np.zeros(len(near.node)), self.name)
         # The text of an entity itself has its path, and a linked one a step more.
         texts, owner = concatenated([entities, linked_texts]), np.append(np.arange(len(entities)), near.owner)
@@ -184,47 +172,3 @@ class ContextBeam(RelationBeam):
         scores = (yield text_relevance(question, texts.nodes, read, clue)).astype(np.float64)
         by = best(scores, self.texts, texts.nodes)
         return replace(texts.taken(by), scores=scores[by]), np.array(read, object)[by], owner[by]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ThinkOnGraph2(ThinkOnGraph):
-    """Beam search from the entities of the question, over relations that a language model chooses and entities that texts choose.
-
-    Parameters
-    ----------
-    language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. It also names the entities of the question. Without one
-        the relevance model of the index chooses, and names of nodes are looked for in the question.
-    width, depth, candidates : int, default 3, 3 and 50
-        As for :class:`~graph_retrievers.systems.think_on_graph.ThinkOnGraph`.
-    texts, decay : int and float, default 10 and 0.8
-        See :class:`~graph_retrievers.systems.think_on_graph_2.ContextBeam`, which also states the departures.
-    passage_type : str, default "passage"
-        Node type of texts; other nodes are entities. In a graph without such nodes, or with no others, every node is both.
-
-    References
-    ----------
-    Ma et al., "Think-on-Graph 2.0: Deep and Faithful Large Language Model Reasoning with Knowledge-guided Retrieval Augmented
-    Generation", ICLR 2025.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> titles, vectors = ["Loom", "Jacquard"], [[0, 1], [1, 0]]
-    >>> index = GraphIndex.from_texts(["", ""], titles=titles, edges=[("0", "1", "made by")], vectors=vectors)
-    >>> [hit.title for hit in Retriever(index, ThinkOnGraph2()).retrieve("Who made the Loom?", vector=[1, 0])]
-    ['Jacquard', 'Loom']
-    """
-
-    name = "think-on-graph-2"
-
-    candidates: int = 50
-    texts: int = 10
-    decay: float = 0.8
-    passage_type: str = "passage"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return entity linking, then the beam."""
-        types = passage_types(index.facts, self.passage_type)
-        linking = EntityLinking(language_model=self.language_model, exclude_types=types)
-        return Pipeline(linking, self.part(ContextBeam, text_types=types))

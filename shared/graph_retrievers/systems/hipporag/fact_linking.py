@@ -28,17 +28,13 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.signals.language import failure_note, optional_language_model
-from graph_retrievers.systems.asking import INTEGER, array, numbered, record
+from graph_retrievers.systems.asking import INTEGER, array, numbered, prompt_text, record
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FactLinking"]
 
 # By which factor the next search for facts is deeper, if filters leave too few.
 _DEEPER = 4
-_PROMPT = (
-    "Which of the numbered facts below help to answer the question, directly or as a step on the way? Give their numbers; none, if "
-    "no fact helps.\n\nQuestion: {question}\n\nFacts:\n{facts}"
-)
 
 
 @dataclass(frozen=True)
@@ -194,7 +190,9 @@ class FactLinking(Operator):
         if self.language_model is not None and len(rows):
             facts = numbered((yield EdgeTexts(rows)))
             schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
-            answer = yield Completion(self.language_model, _PROMPT.format(question=question.text, facts=facts), schema)
+            answer = yield Completion(
+                self.language_model, prompt_text("hipporag-facts").format(question=question.text, facts=facts), schema
+            )
             if isinstance(answer, Exception):
                 question.notes.append(failure_note(answer, "all facts are kept"))
             else:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graph_retrievers.arguments import positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["HippoRAG"]
@@ -76,7 +75,7 @@ class HippoRAG(System):
     finds_less_over = "passages"
     reads_edge_signals = True
 
-    facts: int = 5
+    facts: Count = 5
     language_model: Any = None
     signal: str = "edge_dense"
     damping: float = 0.5
@@ -86,8 +85,7 @@ class HippoRAG(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of facts followed by the walk."""
-        limit = positive("facts", self.facts)
-        linking = FactLinking(limit, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
+        linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
         return Pipeline(linking, self.part(PassageWalk))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:

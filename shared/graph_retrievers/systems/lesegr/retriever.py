@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, keywords_of, positive
+from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -24,7 +24,7 @@ from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from graph_retrievers.systems.splits import labelled_queries
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained
 
@@ -93,7 +93,7 @@ class LeSeGR(System):
 
     checkpoint: str | Path | None = None
     model: LeSeGRModel | Mapping[str, Any] | None = None
-    candidates: int = 100
+    candidates: Count = 100
     hops: int | None = 1
     sparse: str = "bm25"
     direction: str = "both"
@@ -111,7 +111,7 @@ class LeSeGR(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return hybrid search and message passing."""
-        return Pipeline(self.first or _candidates(index, positive("candidates", self.candidates)), self._search(index))
+        return Pipeline(self.first or _candidates(index, self.candidates), self._search(index))
 
     def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: without a trained model, over passages whose names do not lead."""

@@ -23,19 +23,13 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
-from graph_retrievers.systems.asking import TEXT, array, record
+from graph_retrievers.systems.asking import TEXT, array, prompt_text, record
 
 __all__ = ["KeywordSearch"]
 
 _HIGH, _LOW = "high_level_keywords", "low_level_keywords"
 KEYWORDS_SCHEMA = record(dict.fromkeys((_HIGH, _LOW), array(TEXT)))
 """JSON schema of the keywords of a question."""
-
-_PROMPT = (
-    "List keywords for searching a knowledge graph for what the question below asks. High-level keywords say what it is about as a "
-    "whole: themes, kinds of relations, what is asked for. Low-level keywords are what it mentions: names, things, places, dates, "
-    "terms. Take them from the question; a question without any of one kind gets an empty list.\n\nQuestion: "
-)
 
 
 class Keywords(NamedTuple):
@@ -77,7 +71,7 @@ class LanguageModelKeywords:
 
     def extract(self, questions: Sequence[str]) -> list[Any]:
         """Return the keywords of each question, or the LanguageModelError of the question that got none."""
-        prompts = [_PROMPT + question for question in questions]
+        prompts = [prompt_text("lightrag-keywords").format(question=question) for question in questions]
         return complete_many(self.model, prompts, KEYWORDS_SCHEMA, attempts=self.attempts, workers=self.workers)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import choice
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline, RoundRobin
 from graph_retrievers.core.driver import Algorithm
@@ -19,7 +19,7 @@ from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import holds_passages, passage_types
 
 __all__ = ["LightRAG"]
@@ -107,22 +107,20 @@ class LightRAG(System):
 
     mode: str | None = None
     language_model: Any = None
-    top_k: int = 40
-    chunk_top_k: int = 20
-    related_chunks: int = 5
+    top_k: Count = 40
+    chunk_top_k: Count = 20
+    related_chunks: Count = 5
     chunk_pick: str | None = None
     threshold: float = 0.2
-    entity_tokens: int = 6000
-    relation_tokens: int = 8000
+    entity_tokens: Count = 6000
+    relation_tokens: Count = 8000
     facts: bool = False
     passage_type: str = "passage"
 
     def __post_init__(self) -> None:
-        """Check the choices and the numbers."""
+        """Check the choices."""
         choice("mode", self.mode, _MODES)
         choice("chunk_pick", self.chunk_pick, (None, "vector", "weight"))
-        for name in ("top_k", "chunk_top_k", "related_chunks", "entity_tokens", "relation_tokens"):
-            positive(name, getattr(self, name))
 
     def compose(self, index: Corpus) -> Operator:
         """Return the searches of the mode, then the chunks."""

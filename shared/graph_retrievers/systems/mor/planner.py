@@ -19,6 +19,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.facts import GraphFacts
 from graph_retrievers.signals.language import as_language_model, complete_many
 from graph_retrievers.signals.loading import load_pretrained
+from graph_retrievers.systems.asking import prompt_text
 from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.systems.mor.plan import TypeSchema
 
@@ -48,16 +49,6 @@ EXAMPLES: tuple[tuple[str, Any], ...] = (
 _SCHEMA_LINES = 300
 """Lines of a schema that are written to a prompt."""
 
-_TASK = """You plan a search in a graph of typed nodes. Write the paths that lead from nodes named in the question to the \
-nodes it asks for.
-- A path is a list of steps. The first step is a node type with a restriction: the words of the question that name where \
-to start.
-- Each further step is a node type, and the relation that leads to it from the step before; relations can be walked in \
-either direction. Leave the relation out if any will do.
-- A step has a restriction where the question says something about that node.
-- Every path ends in the type of the nodes the question asks for. Where several conditions must hold, write one path for each.
-- Use only the node types and relations of the graph."""
-
 
 @runtime_checkable
 class Planner(Protocol):
@@ -77,7 +68,7 @@ def planning_prompt(question: str, schema: TypeSchema, examples: Sequence[tuple[
         lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]
     blocks = [f"Question: {json.dumps(q)}\nPlan: {json.dumps(read_plan(plan).to_dict())}" for q, plan in examples]
     header = ["Examples, of other graphs:"] if blocks else []
-    parts = [[_TASK], ["The graph:", *lines], header + blocks, [f"Question: {json.dumps(question)}", "Plan:"]]
+    parts = [[prompt_text("mor-plan")], ["The graph:", *lines], header + blocks, [f"Question: {json.dumps(question)}", "Plan:"]]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 

@@ -20,16 +20,11 @@ from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, S
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.language import complete_many, failure_note, optional_language_model
-from graph_retrievers.systems.asking import texts_schema
+from graph_retrievers.systems.asking import prompt_text, texts_schema
 from graph_retrievers.systems.traits import names_identify
 
 __all__ = ["EntityLinking"]
 
-_PROMPT = (
-    "List the named entities that the question below mentions: people, organisations, places, events, works. Give each "
-    "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
-    "does not mention.\n\nQuestion: "
-)
 # A model may name thousands of entities: how many a note lists, and how many are searched.
 _MOST_NAMES, _MOST_SEARCHED = 10, 100
 
@@ -39,7 +34,8 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
     A question for which the model fails, or gives no answer that matches the schema, gets the LanguageModelError.
     """
-    answers = complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities"))
+    prompts = [prompt_text("entities").format(question=question) for question in questions]
+    answers = complete_many(language_model, prompts, texts_schema("entities"))
     return [
         answer if isinstance(answer, LanguageModelError) else [n for n in answer["entities"] if n.strip()] for answer in answers
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import floor
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from graph_retrievers.systems.fastinsight import STeX
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import (
     has_titles,
     holds_pieces,
@@ -145,20 +147,16 @@ class WalkFusion(System):
 
     name = "walk-fusion"
 
-    seeds: int | None = None
-    bridges: int | None = None
+    seeds: Count | None = None
+    bridges: Annotated[int, partial(positive, least=0)] | None = None
     form: str | None = None
     weights: Sequence[float] | None = None
-    constant: int = 5
-    depth: int = 100
+    constant: Count = 5
+    depth: Count = 100
 
     def __post_init__(self) -> None:
-        """Check the arguments."""
+        """Check the form and the weights."""
         choice("form", self.form, (None, *_FORMS))
-        positive("depth", self.depth)
-        positive("constant", self.constant)
-        positive("seeds", 1 if self.seeds is None else self.seeds)
-        positive("bridges", 0 if self.bridges is None else self.bridges, least=0)
         if self.weights is not None:
             if self.form == "links":
                 raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
