@@ -20,7 +20,7 @@ from llama_graph_retrievers.presets import (
     WalkFusionRetriever,
 )
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
-from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
+from llama_graph_retrievers.stores import LlamaIndexVectors
 from llama_graph_retrievers.tool_spec import GraphToolSpec
 
 __all__ = [

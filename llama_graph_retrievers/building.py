@@ -1,21 +1,32 @@
-"""Build the index of a GraphRetriever from nodes, a document store or a VectorStoreIndex."""
+"""The index of a GraphRetriever, built from nodes, a document store or a VectorStoreIndex, whose changes it follows."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
+import torch
 from llama_index.core import VectorStoreIndex
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, IndexNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.arguments import as_list
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, few
+from graph_retrievers.construction.documents import to_nodes
+from graph_retrievers.construction.omissions import Omissions
+from graph_retrievers.errors import (
+    DimensionMismatchError,
+    EmptyGraphError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    few,
+)
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import Corpus, GraphIndex
-from llama_graph_retrievers.following import FollowedIndex
+from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.signals.vectors import check_vectors
 from llama_graph_retrievers.nodes import NodeSource
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
@@ -23,75 +34,68 @@ from llama_graph_retrievers.vectors import node_vectors
 _logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Source:
-    """The nodes from which an index is built.
+def build_index(
+    index: Any,
+    nodes: Any,
+    docstore: BaseDocumentStore | None,
+    objects: Sequence[IndexNode],
+    embed_model: Any,
+    *,
+    needs_vectors: bool,
+    title_key: str | None,
+    show_progress: bool,
+    **options: Any,
+) -> tuple[GraphIndex, NodeSource, FollowedIndex | None]:
+    """Return an index of the nodes of the one source that is given and of objects, and where the originals of its nodes are.
 
-    `name` is the name of the argument with the nodes, and `nodes` are the nodes, with the vectors of a store if it gives them.
-    Originals of hits are looked up in `originals`. `vector_index` is the ``VectorStoreIndex``, and `contents` are its
-    :func:`~llama_graph_retrievers.stores.contents`.
+    The last is the index that changes with a ``VectorStoreIndex``, if it is known when its nodes change. `options` are those of
+    :meth:`graph_retrievers.index.GraphIndex.from_documents`. A system that does not need vectors gets those that all nodes have;
+    nothing is embedded for it.
     """
+    before = contents(index) if isinstance(index, VectorStoreIndex) else {}
+    name, found, originals = _source(index, nodes, docstore, objects)
+    ids = {getattr(node, "node_id", None) for node in found}
+    found = [*found, *(node for node in objects if node.node_id not in ids)]
+    if not found:
+        raise EmptyGraphError(f"{name} is empty: an index needs at least one node.")
+    for place, node in enumerate(found):
+        if not isinstance(node, BaseNode):
+            raise InvalidArgumentError(f"Node {place} is a {type(node).__name__}; expected a BaseNode, such as a TextNode.")
+    vectors, metric = None, None
+    if needs_vectors or all(node.embedding is not None for node in found):
+        store = index if any(node.embedding is not None for node in found) else None
+        vectors = node_vectors(found, embed_model, show_progress, cache=None, unit=store is None)
+        try:
+            metric = store_metric(store, vectors) if store is not None else None
+        except InvalidArgumentError:
+            if needs_vectors:
+                raise
+            # BM25 searches only words.
+            vectors = None
+    options |= {"embedding": embed_model if vectors is not None else None, "vectors": vectors, "metric": metric}
+    built = GraphIndex.from_documents(found, title_key=title_key, show_progress=show_progress, **options)
+    # A store that keeps the texts does not say when they change.
+    follows = isinstance(index, VectorStoreIndex) and not index.vector_store.stores_text
+    return built, originals, FollowedIndex(index, before, built, title_key, embed_model) if follows else None
 
-    name: str
-    nodes: list[BaseNode]
-    originals: NodeSource
-    vector_index: VectorStoreIndex | None = None
-    contents: dict[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, index: Any, nodes: Any, docstore: BaseDocumentStore | None, objects: Sequence[IndexNode]) -> Source:
-        """Return the nodes of the one source that is given, and the objects."""
-        if isinstance(nodes, BaseNode):
-            raise InvalidArgumentError(f"nodes is a single {type(nodes).__name__}; pass a list of them: nodes=[node].")
-        arguments = {"index": index, "nodes": nodes, "docstore": docstore}
-        names = [name for name, value in arguments.items() if value is not None]
-        if not names and objects:
-            nodes, names = [], ["nodes"]
-        if len(names) != 1:
-            raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
-        if isinstance(index, VectorStoreIndex):
-            contents_now, listing = contents(index), index_nodes(index)
-            source = cls("index", listing, listing if index.vector_store.stores_text else index, index, contents_now)
-        elif index is not None:
-            raise InvalidArgumentError(_instead(index))
-        else:
-            listing = as_list("nodes", docstore.docs.values() if docstore is not None else nodes, "nodes")
-            source = cls(names[0], listing, docstore if docstore is not None else listing)
-        ids = {getattr(node, "node_id", None) for node in source.nodes}
-        source.nodes = [*source.nodes, *(node for node in objects if node.node_id not in ids)]
-        if not source.nodes:
-            raise EmptyGraphError(f"{source.name} is empty: an index needs at least one node.")
-        for place, node in enumerate(source.nodes):
-            if not isinstance(node, BaseNode):
-                raise InvalidArgumentError(f"Node {place} is a {type(node).__name__}; expected a BaseNode, such as a TextNode.")
-        return source
-
-    def graph_index(self, embed_model: Any, needs_vectors: bool, show_progress: bool, **options: Any) -> GraphIndex:
-        """Return an index of the nodes; `options` are those of :meth:`graph_retrievers.index.GraphIndex.from_documents`.
-
-        A system that does not need vectors gets those that all nodes have; nothing is embedded for it.
-        """
-        vectors, metric = None, None
-        if needs_vectors or all(node.embedding is not None for node in self.nodes):
-            store = self.vector_index if any(node.embedding is not None for node in self.nodes) else None
-            vectors = node_vectors(self.nodes, embed_model, show_progress, cache=None, unit=store is None)
-            try:
-                metric = store_metric(store, vectors) if store is not None else None
-            except InvalidArgumentError:
-                if needs_vectors:
-                    raise
-                # BM25 searches only words.
-                vectors = None
-        embedding = embed_model if vectors is not None else None
-        return GraphIndex.from_documents(
-            self.nodes, embedding=embedding, vectors=vectors, metric=metric, show_progress=show_progress, **options
-        )
-
-    def followed_index(self, index: GraphIndex, title_key: str | None, embed_model: Any) -> FollowedIndex | None:
-        """Return the index that changes with the nodes, if it is known when they change."""
-        if self.vector_index is None or self.vector_index.vector_store.stores_text:
-            return None
-        return FollowedIndex(self.vector_index, self.contents, index, title_key=title_key, embed_model=embed_model)
+def _source(index: Any, nodes: Any, docstore: BaseDocumentStore | None, objects: Any) -> tuple[str, list[BaseNode], NodeSource]:
+    """Return the name of the argument with the nodes, the nodes, and where their originals are looked up."""
+    if isinstance(nodes, BaseNode):
+        raise InvalidArgumentError(f"nodes is a single {type(nodes).__name__}; pass a list of them: nodes=[node].")
+    arguments = {"index": index, "nodes": nodes, "docstore": docstore}
+    names = [name for name, value in arguments.items() if value is not None]
+    if not names and objects:
+        nodes, names = [], ["nodes"]
+    if len(names) != 1:
+        raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
+    if isinstance(index, VectorStoreIndex):
+        found = index_nodes(index)
+        return "index", found, found if index.vector_store.stores_text else index
+    if index is not None:
+        raise InvalidArgumentError(_instead(index))
+    found = as_list("nodes", docstore.docs.values() if docstore is not None else nodes, "nodes")
+    return names[0], found, found if docstore is None else docstore
 
 
 def _instead(index: Any) -> str:
@@ -131,3 +135,81 @@ def warn_of_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
             len(absent),
             few([*map(repr, absent)]),
         )
+
+
+class FollowedIndex:
+    """The index of the nodes that a ``VectorStoreIndex`` has now.
+
+    `index` is that of the contents `before` (see :func:`~llama_graph_retrievers.stores.contents`); it may have further nodes,
+    which stay. New nodes get titles from `title_key`. Their vectors are those of the store, else `model` embeds them. A node
+    that cannot be indexed is left out, with one warning that says why, until it is inserted again: its vector is not finite, has
+    another width, or a length that an order by L2 distance depends on; or its metadata cannot be kept.
+
+    >>> from llama_index.core import MockEmbedding
+    >>> from llama_index.core.schema import TextNode
+    >>> vector_index = VectorStoreIndex([TextNode(id_="loom", text="A loom.")], embed_model=MockEmbedding(2))
+    >>> followed = FollowedIndex(vector_index, contents(vector_index), GraphIndex.from_documents(index_nodes(vector_index)))
+    >>> vector_index.insert_nodes([TextNode(id_="card", text="A card.")])
+    >>> vector_index.delete_nodes(["loom"])
+    >>> followed.index().graph.ids
+    ['card']
+    """
+
+    def __init__(
+        self, vector_index: VectorStoreIndex, before: dict[str, Any], index: GraphIndex, title_key: Any = None, model: Any = None
+    ) -> None:
+        self._vector_index, self._title_key, self._model = vector_index, title_key, model
+        self._further = set(index.graph.ids) - before.keys()
+        # Both are replaced in one step: two threads may both make the next state, which is the same.
+        self._state = before, index
+
+    def index(self) -> GraphIndex:
+        """Return the index, changed first if the contents have changed; without any node left, the index does not change."""
+        before, index = self._state
+        now = contents(self._vector_index)
+        # Contents are compared by identity, which is fast, as every query compares them.
+        if len(now) == len(before) and all(map(is_, now.values(), before.values())):
+            return index
+        unchanged = {name: value for name, value in now.items() if before.get(name) is value}
+        nodes = index_nodes(self._vector_index, [name for name in now if name not in unchanged])
+        names = {node.node_id for node in nodes}
+        good = self._good(nodes, index, next((name for name in unchanged if name in index.graph), None))
+        ids = unchanged.keys() | self._further | {node.node_id for node, _ in good}
+        index = self._changed(index, good, [name for name in index.graph.ids if name not in ids])
+        # A node that the document store does not have yet is looked for again by the next query.
+        self._state = {name: value for name, value in now.items() if name in names or name in unchanged}, index
+        return index
+
+    def _good(self, nodes: Sequence[BaseNode], index: GraphIndex, name: str | None) -> list[tuple[BaseNode, Node]]:
+        """Return the nodes that can be indexed beside the node `name`, in both forms, and warn of the others."""
+        like = next((node.embedding for node in index_nodes(self._vector_index, [name])), None) if name is not None else None
+        omissions, good = Omissions("the VectorStoreIndex"), []
+        for node, engine_node in zip(nodes, to_nodes(nodes, self._title_key), strict=True):
+            try:
+                CorpusGraph.from_nodes([engine_node])
+                self._check_vector(node.embedding, index, like)
+            except (InvalidArgumentError, InvalidVectorError, DimensionMismatchError) as error:
+                omissions.add(f"node {node.node_id!r}", str(error).removesuffix("."))
+                continue
+            like = node.embedding if like is None else like
+            good.append((node, engine_node))
+        omissions.report(_logger, "They are not found: correct and insert them again, or delete them.")
+        return good
+
+    def _check_vector(self, vector: list[float] | None, index: GraphIndex, like: list[float] | None) -> None:
+        dense = index.signals.get("dense")
+        if isinstance(dense, VectorSignal) and vector is not None:
+            table = check_vectors([vector], width=dense.dimension)
+            store_metric(self._vector_index, table if like is None else torch.cat([table, torch.tensor([like])]))
+
+    def _changed(self, index: GraphIndex, good: Sequence[tuple[BaseNode, Node]], absent_ids: list[str]) -> GraphIndex:
+        if not good and not absent_ids:
+            return index
+        vectors = None
+        if good and "dense" in index.signals:
+            # The vectors keep their lengths here, as an index that compares by cosine scales them itself.
+            vectors = node_vectors([node for node, _ in good], self._model, unit=False)
+        try:
+            return index.with_changes(upsert=[engine_node for _, engine_node in good], delete=absent_ids, vectors=vectors)
+        except EmptyGraphError:
+            return index

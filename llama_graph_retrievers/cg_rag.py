@@ -17,8 +17,6 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from graph_retrievers.errors import InvalidArgumentError
 from llama_graph_retrievers.nodes import to_context
 
-__all__ = ["CGRAGQueryEngine"]
-
 _PROMPT = PromptTemplate(
     "Answer the question from the texts and the contexts below. If they do not hold the answer, say so.\n\n{context_str}\n\n"
     "Question: {query_str}"

@@ -10,8 +10,6 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.sentence_encoder import minilm as minilm_encoder
 
-__all__ = ["SentenceEmbedding", "minilm"]
-
 
 class SentenceEmbedding(BaseEmbedding):
     """A :class:`graph_retrievers.SentenceEncoder` as a LlamaIndex ``BaseEmbedding``, with its fields.

@@ -16,7 +16,7 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.arguments import keywords_of
+from graph_retrievers.arguments import keywords_of, positive
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
@@ -29,7 +29,7 @@ from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System
-from llama_graph_retrievers.building import Source, index_objects, warn_of_absent
+from llama_graph_retrievers.building import build_index, index_objects, warn_of_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
 from llama_graph_retrievers.search import NodeSearch
@@ -217,9 +217,7 @@ class GraphRetriever(BaseRetriever):
 
     @similarity_top_k.setter
     def similarity_top_k(self, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidArgumentError(f"similarity_top_k must be an integer of at least 0, got {shown(value)}.")
-        self._similarity_top_k = value
+        self._similarity_top_k = positive("similarity_top_k", value, least=0)
 
     @classmethod
     def from_defaults(
@@ -294,17 +292,17 @@ class GraphRetriever(BaseRetriever):
         value = system_or_preset(cls.__name__, system, cls.system)
         check_options(cls.__name__, options, _keywords(GraphRetriever.from_defaults), value)
         objects = options["objects"] = index_objects(options.get("objects"))
-        source = Source.of(index, nodes, docstore, objects)
-        if source.vector_index is not None:
-            embed_model = embed_model if embed_model is not None else source.vector_index._embed_model
+        if isinstance(index, VectorStoreIndex):
+            embed_model = embed_model if embed_model is not None else index._embed_model
             # The objects of the nodes that were given to the index.
-            options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.vector_index._object_map)
+            options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), index._object_map)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
-        graph_index = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
-        retriever = cls(graph_index, value, embed_model=embed_model, nodes=source.originals, **options)
-        retriever._search = replace(retriever._search, followed_index=source.followed_index(graph_index, title_key, embed_model))
-        if source.vector_index is not None and edges is None and retriever.engine.operator.walks:
-            warn_of_lost_edges(source.vector_index.vector_store, graph_index.graph)
+        settings |= {"needs_vectors": not isinstance(value, BM25), "show_progress": show_progress}
+        graph_index, originals, followed = build_index(index, nodes, docstore, objects, embed_model, **settings)
+        retriever = cls(graph_index, value, embed_model=embed_model, nodes=originals, **options)
+        retriever._search = replace(retriever._search, followed_index=followed)
+        if index is not None and edges is None and retriever.engine.operator.walks:
+            warn_of_lost_edges(index.vector_store, graph_index.graph)
         if relevance is not None:
             warn_of_unused_relevance(retriever.engine)
         return retriever

@@ -34,8 +34,6 @@ from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import node_of, warn_of_nothing_found
 
-__all__ = ["GraphVectorStore"]
-
 _SYSTEMS = {
     VectorStoreQueryMode.DEFAULT: Vector(),
     VectorStoreQueryMode.TEXT_SEARCH: BM25(),

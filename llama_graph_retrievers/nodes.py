@@ -19,8 +19,6 @@ from graph_retrievers.graph.plain import copied
 from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.hits.hit import plain_context, plain_provenance
 
-__all__ = ["provenance", "to_context"]
-
 _logger = logging.getLogger(__name__)
 
 NodeSource = Iterable[BaseNode] | BaseDocumentStore | VectorStoreIndex

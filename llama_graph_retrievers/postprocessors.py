@@ -30,8 +30,6 @@ from graph_retrievers.systems.grag.retriever import grag_reranker
 from llama_graph_retrievers.nodes import annotated, provenance
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors
 
-__all__ = ["GRAGPostprocessor", "GRankerPostprocessor", "SimilarityCutoffPostprocessor"]
-
 _logger = logging.getLogger(__name__)
 dispatcher = instrumentation.get_dispatcher(__name__)
 

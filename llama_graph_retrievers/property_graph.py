@@ -34,8 +34,6 @@ from llama_graph_retrievers.nodes import provenance, warn_of_nothing_found, with
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
-__all__ = ["SpreadingActivationPGRetriever"]
-
 _logger = logging.getLogger(__name__)
 
 _LEAST = 0.1

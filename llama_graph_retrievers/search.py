@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import suggestion
-from graph_retrievers.cache import Identity
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -21,8 +20,8 @@ from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.signal import VectorSignal
+from llama_graph_retrievers.building import FollowedIndex
 from llama_graph_retrievers.events import send_search_event
-from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, scored_nodes
 from llama_graph_retrievers.vectors import QueryVectors
@@ -118,7 +117,7 @@ class NodeSearch:
         """Return this search on the nodes that the ``VectorStoreIndex`` has now."""
         if self.followed_index is None or (index := self.followed_index.index()) is self.index:
             return self
-        return self.followed_index.searches.get(Identity(index), partial(self.over, index))
+        return self.over(index)
 
     def over(self, index: GraphIndex) -> NodeSearch:
         """Return this search on another index with the same signals; a filter that is a mask keeps selecting the same nodes."""

@@ -9,8 +9,6 @@ from llama_index.core.tools.tool_spec.base import BaseToolSpec
 from graph_retrievers.retrievers.agents import GraphTools
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 
-__all__ = ["GraphToolSpec"]
-
 
 class GraphToolSpec(GraphTools, BaseToolSpec):
     """Tools with which an agent searches an index, reads nodes, follows edges and explains results.
