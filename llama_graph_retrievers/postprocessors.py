@@ -75,12 +75,8 @@ class _GraphPostprocessor(BaseNodePostprocessor):
         if not nodes:
             return []
         name = self._model_name()
-        payload: dict[str, Any] = {
-            EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: name,
-            EventPayload.QUERY_STR: query_bundle.query_str,
-            EventPayload.TOP_K: self.top_n,
-        }
+        payload: dict[str, Any] = {EventPayload.NODES: nodes, EventPayload.MODEL_NAME: name, EventPayload.TOP_K: self.top_n}
+        payload[EventPayload.QUERY_STR] = query_bundle.query_str
         dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, top_n=self.top_n, model_name=name))
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
             first: dict[str, NodeWithScore] = {}
@@ -97,13 +93,10 @@ class _GraphPostprocessor(BaseNodePostprocessor):
         return NodeWithScore(node=node, score=score)
 
     @property
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).model_fields if name != "callback_manager"}
-
-    @property
     def _objects(self) -> dict[str, Any]:
         """The arguments that are not values for JSON."""
-        return {name: value for name, value in self._arguments.items() if not isinstance(value, (*_PLAIN, type(None)))}
+        values = ((name, value) for name, value in self.__dict__.items() if name != "callback_manager")
+        return {name: value for name, value in values if not isinstance(value, (*_PLAIN, type(None)))}
 
     @field_serializer("model", "checkpoint", check_fields=False)
     def _name_or_folder(self, value: Any) -> str | None:
@@ -119,14 +112,14 @@ class _GraphPostprocessor(BaseNodePostprocessor):
 
     def __repr__(self) -> str:
         """Return the values, and the classes of the other arguments."""
-        objects = {name: type(value).__name__ for name, value in self._objects.items()}
-        names = {name for name, field in type(self).model_fields.items() if not field.exclude and name not in objects}
-        values = {name: repr(value) for name, value in self._arguments.items() if name in names} | objects
+        kinds = {name: type(value).__name__ for name, value in self._objects.items()}
+        names = [name for name, field in type(self).model_fields.items() if not field.exclude and name not in kinds]
+        values = {name: repr(getattr(self, name)) for name in names} | kinds
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments that create the same postprocessor, also those that cannot be pickled, which then say so."""
-        return {"__dict__": self._arguments | {"callback_manager": self.callback_manager}}
+        return {"__dict__": self.__dict__}
 
 
 class GRankerPostprocessor(_GraphPostprocessor):

@@ -39,19 +39,8 @@ _DELETED_MEANWHILE = "nodes were deleted from the VectorStoreIndex; ask again, a
 class NodeSearch:
     """An engine retriever that is asked with query bundles and answers with the original nodes of its hits.
 
-    Parameters
-    ----------
-    engine : RetrieverProtocol
-    conditions : mapping
-        The filters by the names that the engine has for them, as the user gave them; None for none.
-    model : object
-        Embeds the queries; None for ``Settings.embed_model``.
-    inputs : mapping from str to callable
-    lookups : sequence of NodeLookup
-        Where originals are looked up, in this order.
-    provenance : bool
-    followed_index : FollowedIndex, optional
-        The index that changes with the nodes of a ``VectorStoreIndex``.
+    `conditions` are the filters as the user gave them, by the names that the engine has for them. Originals are looked up in
+    `lookups`, in this order. A `model` of None stands for ``Settings.embed_model``.
     """
 
     engine: Any
