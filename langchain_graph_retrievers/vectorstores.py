@@ -44,18 +44,8 @@ class StoreContents(NamedTuple):
 def read_store(store: Any) -> StoreContents:
     """Return the documents and vectors of a store.
 
-    It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
-    ``PGVector`` or ``PGVectorStore`` (see :func:`graph_retrievers.stores.postgres.vector_stores.store_table`), or any store with a
-    method ``documents_and_vectors()``, which returns all N documents, and their vectors in the same order: array-like, shape
-    [N, d]. Raises EmptyGraphError if it is empty; the errors of
-    :func:`graph_retrievers.construction.vector_stores.vector_table`; InvalidArgumentError if the store does not list its vectors,
-    or a vector has no document.
-
-    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-    >>> store = InMemoryVectorStore.from_texts(["A loom.", "A card."], DeterministicFakeEmbedding(size=8))
-    >>> found = read_store(store)
-    >>> [document.page_content for document in found.documents], found.vectors.shape, found.metric
-    (['A loom.', 'A card.'], (2, 8), 'cosine')
+    Stores that other packages define are recognised by their attributes. Raises EmptyGraphError if the store is empty, and
+    InvalidArgumentError if it does not list its vectors, or a vector has no document.
     """
     metric = None
     if callable(getattr(store, "documents_and_vectors", None)):

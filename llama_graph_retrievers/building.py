@@ -140,19 +140,8 @@ def warn_of_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
 class FollowedIndex:
     """The index of the nodes that a ``VectorStoreIndex`` has now.
 
-    `index` is that of the contents `before` (see :func:`~llama_graph_retrievers.stores.contents`); it may have further nodes,
-    which stay. New nodes get titles from `title_key`. Their vectors are those of the store, else `model` embeds them. A node
-    that cannot be indexed is left out, with one warning that says why, until it is inserted again: its vector is not finite, has
-    another width, or a length that an order by L2 distance depends on; or its metadata cannot be kept.
-
-    >>> from llama_index.core import MockEmbedding
-    >>> from llama_index.core.schema import TextNode
-    >>> vector_index = VectorStoreIndex([TextNode(id_="loom", text="A loom.")], embed_model=MockEmbedding(2))
-    >>> followed = FollowedIndex(vector_index, contents(vector_index), GraphIndex.from_documents(index_nodes(vector_index)))
-    >>> vector_index.insert_nodes([TextNode(id_="card", text="A card.")])
-    >>> vector_index.delete_nodes(["loom"])
-    >>> followed.index().graph.ids
-    ['card']
+    `index` is that of the contents `before`; it may have further nodes, which stay. A node that cannot be indexed, by its vector
+    or its metadata, is left out until it is inserted again.
     """
 
     def __init__(

@@ -29,18 +29,11 @@ _TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 
 
 def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None = None) -> Filter:
-    """Return filters in the form that every engine retriever reads.
+    """Return filters in the form that every engine retriever reads, in which they decide as LlamaIndex' own filter function.
 
-    ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may be true) are supported, and every
-    ``FilterOperator``. The engine's own filters are returned unchanged. `graph` has the nodes to be filtered, where they are in
-    memory: ``text_match_insensitive`` is evaluated on them, for want of a filter mapping that says the same.
-
-    The result decides as LlamaIndex' own filter function: a field that is missing satisfies only ``!=``, ``nin`` and ``is_empty``.
-    Beyond it, texts that are dates in ISO 8601 are compared as instants, and "a.b" may be the entry "b" of the mapping in "a".
-    Where that function raises, the answer is False: a value of a type that cannot be compared does not match; ``text_match`` on a
-    list asks whether the text is an item of it. The engine's keys ``$id``, ``$type`` and ``$title`` read the node itself.
-    InvalidArgumentError if an operator is given a value it cannot use (``in`` without a list, say), or ``text_match_insensitive``
-    is used without `graph`.
+    Where that function raises, the answer is False: a value of a type that cannot be compared does not match. ``not`` means that
+    none of the parts may be true. `graph` has the nodes to be filtered, where they are in memory: ``text_match_insensitive`` is
+    evaluated on them, for want of a filter mapping that says the same.
 
     >>> late = MetadataFilter(key="year", operator=">=", value=1900)
     >>> war = MetadataFilter(key="tags", operator="any", value=["war", "peace"])

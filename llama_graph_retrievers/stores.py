@@ -41,9 +41,8 @@ def contents(index: VectorStoreIndex) -> dict[str, Any]:
 def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> list[BaseNode]:
     """Return the nodes of an index, in the order of its vector store; only some of its :func:`contents` if `names` are given.
 
-    Their ``embedding`` is the vector of the store for a ``SimpleVectorStore``, a store that lists its nodes with it (such as
-    those of Qdrant and LanceDB), Chroma, PGVectorStore, and a faiss index that can reconstruct its vectors; otherwise None. Raises
-    InvalidArgumentError if the store cannot list its nodes.
+    Their ``embedding`` is the vector of the store if it gives it: ``SimpleVectorStore``, faiss, PGVectorStore, Chroma, and stores
+    that list their nodes with it, as those of Qdrant and LanceDB. InvalidArgumentError if the store cannot list its nodes.
     """
     store = index.vector_store
     if store.stores_text:

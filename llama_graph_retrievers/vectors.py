@@ -21,13 +21,8 @@ from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 class QueryVectors:
     """Vectors of B query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
 
-    A bundle's own ``embedding`` is used if it has one. Otherwise its ``custom_embedding_strs`` (or the query) are embedded,
-    several strings by their mean as in LlamaIndex, and the vector is stored in the bundle for the next reader. `model` embeds
-    them, ``Settings.embed_model`` if it is None. With `unit`, vectors are scaled to unit length; those in the bundles are not.
-
-    >>> vectors = QueryVectors([QueryBundle("loom"), QueryBundle("engine")], lambda texts: [[len(text), 1] for text in texts])
-    >>> np.asarray(vectors).tolist()
-    [[4.0, 1.0], [6.0, 1.0]]
+    Bundles without an ``embedding`` get that of their query, or as in LlamaIndex the mean of their ``custom_embedding_strs``.
+    With `unit`, vectors are scaled to unit length; those in the bundles are not.
     """
 
     def __init__(self, bundles: Sequence[QueryBundle], model: Any = None, *, unit: bool = False) -> None:
