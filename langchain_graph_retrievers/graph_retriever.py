@@ -39,6 +39,8 @@ __all__ = ["GraphRetriever"]
 
 # Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and each call is given `k`.
 _OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name")
+# Fields that an engine retriever is given with each call.
+_SELECTION = ("k", "filter", "seed_filter", "traversal_filter", "scope")
 # The fields that the engine retriever is made of.
 _PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)
 # How many engine retrievers a retriever of this package keeps.
@@ -327,25 +329,18 @@ class GraphRetriever(CheckedFields, BatchRetriever):
             raise UnexpectedArgumentError("A call does not take 'vectors'; pass the vector of its query as vector=.")
         if arguments.get("scope") is not None and self.scope is not None:
             raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
-        engine, options = self.engine, {}
-        keywords: dict[str, Any] = {"k": self.k, "filter": self.filter, "scope": self.scope}
-        keywords |= {"seed_filter": self.seed_filter, "traversal_filter": self.traversal_filter}
-        for name, value in arguments.items():
-            if name in keywords:
-                keywords[name] = keywords[name] if value is None else value
-            elif name in _OPTIONS and name not in engine.inputs:
-                options[name] = value
-            else:
-                keywords[name] = [value] * count
+        engine = self.engine
+        given = {name: arguments.pop(name, None) for name in _SELECTION}
+        keywords: dict[str, Any] = {name: getattr(self, name) if value is None else value for name, value in given.items()}
         if keywords["k"] is not None:
             positive("k", keywords["k"])
         if keywords["scope"] is None:
             # Retrievers of other packages may not have this argument.
             del keywords["scope"]
-        return with_options(engine, options) if options else engine, {
-            **keywords,
-            "vectors": None if vector is None else [vector] * count,
-        }
+        options = {name: arguments.pop(name) for name in _OPTIONS if name in arguments and name not in engine.inputs}
+        keywords |= {name: [value] * count for name, value in arguments.items()}
+        keywords["vectors"] = None if vector is None else [vector] * count
+        return with_options(engine, options) if options else engine, keywords
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params, engine = super()._get_ls_params(**kwargs), self.engine

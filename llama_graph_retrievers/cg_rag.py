@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -71,14 +72,11 @@ class CGRAGQueryEngine(BaseQueryEngine):
         summarize: bool = True,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        if llm is None:
-            from llama_index.core import Settings
-
-            llm = Settings.llm
         names = {"context_str", "query_str"}
         if prompt is not None and not names <= set(prompt.template_vars):
             raise InvalidArgumentError(f"The prompt has the variables {sorted(prompt.template_vars)}; expected {sorted(names)}.")
-        self.retriever, self.summarize, self._llm, self._prompt = retriever, summarize, llm, prompt or _PROMPT
+        self.retriever, self.summarize, self._prompt = retriever, summarize, prompt or _PROMPT
+        self._llm = Settings.llm if llm is None else llm
         super().__init__(callback_manager)
 
     def _get_prompts(self) -> PromptDictType:

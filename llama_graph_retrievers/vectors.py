@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from llama_index.core import Settings
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
@@ -99,8 +100,6 @@ def node_vectors(
 
 def default_embed_model() -> Any:
     """Return ``Settings.embed_model``; raises MissingSignalError if there is none."""
-    from llama_index.core import Settings
-
     try:
         return Settings.embed_model
     except (ImportError, ValueError) as error:
