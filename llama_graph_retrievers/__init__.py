@@ -20,6 +20,7 @@ from llama_graph_retrievers.presets import (
     WalkFusionRetriever,
 )
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
+from llama_graph_retrievers.search import GraphSearchEvent
 from llama_graph_retrievers.stores import LlamaIndexVectors
 from llama_graph_retrievers.tool_spec import GraphToolSpec
 
@@ -30,6 +31,7 @@ __all__ = [
     "GRAGRetriever",
     "GRankerPostprocessor",
     "GraphRetriever",
+    "GraphSearchEvent",
     "GraphToolSpec",
     "GraphVectorStore",
     "LeSeGRRetriever",

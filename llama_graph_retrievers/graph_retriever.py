@@ -30,9 +30,8 @@ from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, system_or_preset
 from graph_retrievers.systems.system import System
 from llama_graph_retrievers.building import build_index, index_objects, warn_of_absent
-from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
-from llama_graph_retrievers.search import NodeSearch
+from llama_graph_retrievers.search import NodeSearch, batch_ended, batch_started
 from llama_graph_retrievers.stores import warn_of_lost_edges
 
 __all__ = ["GraphRetriever"]

@@ -9,6 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from llama_index.core import instrumentation
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
@@ -21,7 +24,6 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.building import FollowedIndex
-from llama_graph_retrievers.events import send_search_event
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, scored_nodes
 from llama_graph_retrievers.vectors import QueryVectors
@@ -33,6 +35,29 @@ _UNIT = 1e-3
 _ATTEMPTS = 3
 _DELETED = "nodes were deleted from the document store after this retriever was made; make it again to find new ones"
 _DELETED_MEANWHILE = "nodes were deleted from the VectorStoreIndex; ask again, and those that it has then are found"
+
+_dispatcher = instrumentation.get_dispatcher(__name__)
+
+
+class GraphSearchEvent(BaseEvent):
+    """The requests of each step of a search, for one question or for a batch.
+
+    Attributes
+    ----------
+    questions, hits : int
+    steps : list of dict
+        One dictionary per call of a backend, with its step, the `request`, the `operators` that made it, the numbers of
+        `questions` and `nodes`, and the `seconds`; see :meth:`graph_retrievers.core.trace.Trace.records`.
+    """
+
+    questions: int
+    hits: int
+    steps: list[dict[str, Any]]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name by which handlers know the event."""
+        return "GraphSearchEvent"
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,3 +240,27 @@ def _lasting(condition: Any, graph: CorpusGraph) -> Any:
     if not isinstance(condition, torch.Tensor):
         return condition
     return {"$id": {"$in": {graph.ids[row] for row in condition.nonzero().flatten().tolist()}}}
+
+
+def send_search_event(results: Sequence[Hits]) -> None:
+    """Send the handlers the event of a search with these results."""
+    # An empty question has no steps.
+    steps = next((hits.trace.records() for hits in results if hits.trace), [])
+    _dispatcher.event(GraphSearchEvent(questions=len(results), hits=sum(map(len, results)), steps=steps))
+
+
+def batch_started(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
+    """Return the queries of a batch as bundles, after an event for each."""
+    if isinstance(queries, (str, QueryBundle)):
+        raise InvalidArgumentError("retrieve_batch takes a list of queries; call retrieve for one.")
+    bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+    for bundle in bundles:
+        _dispatcher.event(RetrievalStartEvent(str_or_query_bundle=bundle))
+    return bundles
+
+
+def batch_ended(bundles: list[QueryBundle], results: list[list[NodeWithScore]]) -> list[list[NodeWithScore]]:
+    """Return the results of a batch, after an event for each."""
+    for bundle, nodes in zip(bundles, results, strict=True):
+        _dispatcher.event(RetrievalEndEvent(str_or_query_bundle=bundle, nodes=nodes))
+    return results

@@ -22,8 +22,8 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, Ti
 from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline
 from graph_retrievers.systems import BM25, GAR, SpreadingActivation
 from langchain_graph_retrievers import SpreadingActivationRetriever
+from llama_graph_retrievers import GraphSearchEvent
 from llama_graph_retrievers import SpreadingActivationRetriever as LlamaSpreadingActivation
-from llama_graph_retrievers.events import GraphSearchEvent
 from tests.apples import index
 
 INDEX = index()
