@@ -30,7 +30,7 @@ from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import LeSeGR, WalkFusion
-from graph_retrievers.systems.lesegr.retriever import fit_lesegr
+from graph_retrievers.systems.lesegr.training import fit_lesegr
 
 BASELINES = ("vector", "bm25", "hybrid")
 SMALL = {"hidden": 256, "layers": 2}

@@ -30,7 +30,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import FastInsight, PathReranking
-from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
+from graph_retrievers.systems.path_reranking.training import fit_path_reranking
 
 DATASETS, DEPTH = ("wiki-multihop", "postgres-docs", "citations"), 30
 METRICS = MULTI_HOP | {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}

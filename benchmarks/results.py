@@ -34,7 +34,7 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import cache_folder
 from graph_retrievers.systems import read_system
-from graph_retrievers.systems.mor.retriever import fit_mor
+from graph_retrievers.systems.mor.training import fit_mor
 
 RERANKER = "minilm-reranker"
 SPLIT = "test"

@@ -13,12 +13,12 @@ from graph_retrievers.operators import EvidenceNetwork
 from graph_retrievers.signals.colbert import ColBERT
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.sparse_encoders import LexicalWeights, Splade
-from graph_retrievers.systems.gnn_rag.retriever import fit_gnn_rag
-from graph_retrievers.systems.grag.retriever import fit_grag
-from graph_retrievers.systems.lesegr.retriever import fit_lesegr
-from graph_retrievers.systems.mor.retriever import fit_mor
-from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
-from graph_retrievers.systems.subgraph_rag.retriever import fit_subgraph_rag
+from graph_retrievers.systems.gnn_rag.training import fit_gnn_rag
+from graph_retrievers.systems.grag.training import fit_grag
+from graph_retrievers.systems.lesegr.training import fit_lesegr
+from graph_retrievers.systems.mor.training import fit_mor
+from graph_retrievers.systems.path_reranking.training import fit_path_reranking
+from graph_retrievers.systems.subgraph_rag.training import fit_subgraph_rag
 from tests.accelerator import DEVICE
 from tests.device.test_retrievers import found, same
 from tests.fidelity import test_gnn_rag, test_subgraph_rag

@@ -15,8 +15,7 @@ from graph_retrievers.learning import loop
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import AnswerNetwork, AnswerSearch, EntityLinking, Pipeline, VectorSearch
 from graph_retrievers.systems.gnn_rag import training
-from graph_retrievers.systems.gnn_rag.retriever import fit_gnn_rag
-from graph_retrievers.systems.gnn_rag.training import fit_answer_network
+from graph_retrievers.systems.gnn_rag.training import fit_answer_network, fit_gnn_rag
 from graph_retrievers.systems.subgraphs import training as on_subgraphs
 from graph_retrievers.systems.subgraphs.around import Subgraph
 from tests.helpers import HashEmbedding

@@ -14,8 +14,7 @@ from graph_retrievers.learning import loop
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import EntityLinking, Pipeline, TripleScorer, TripleSearch, VectorSearch
 from graph_retrievers.systems.subgraph_rag.model import distance_encoding
-from graph_retrievers.systems.subgraph_rag.retriever import fit_subgraph_rag
-from graph_retrievers.systems.subgraph_rag.training import fit_triple_scorer, on_shortest_paths
+from graph_retrievers.systems.subgraph_rag.training import fit_subgraph_rag, fit_triple_scorer, on_shortest_paths
 from graph_retrievers.systems.subgraphs.around import Subgraph
 from tests.helpers import HashEmbedding
 from tests.references import subgraph_rag as written

@@ -20,6 +20,7 @@ from graph_retrievers.operators import EntityLinking, Pipeline, VectorSearch
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.mor import retriever as mor
+from graph_retrievers.systems.mor.training import fit_mor
 from langchain_graph_retrievers import GraphRetriever, MoRRetriever, SpreadingActivationRetriever, graph_retriever, to_context
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.langchain_models import LangChainHashEmbeddings, RemoteRetriever, RetrieverEvents, ScriptedChatModel
@@ -249,7 +250,7 @@ def test_a_checkpoint_is_read_once_however_the_retriever_is_configured(movies, t
         queries.append(Query(f"d{i}", text.format(name), (f"m{i}",), split, plan=(step(name), PLAN[1])))
         played = ({"type": "movie", "restriction": [FILMS[i]]}, {"type": "person"})
         queries.append(Query(f"p{i}", f"Who played in {FILMS[i]}?", (f"p{(i + 1) % 6}",), split, plan=played))
-    mor.fit_mor(Dataset("films", movie_nodes(), movie_edges(), queries, True), movies, tmp_path)
+    fit_mor(Dataset("films", movie_nodes(), movie_edges(), queries, True), movies, tmp_path)
     read = []
     real = mor._loaded
     monkeypatch.setattr(mor, "_loaded", lambda *given: read.append(given) or real(*given))

@@ -16,8 +16,8 @@ from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag import training
-from graph_retrievers.systems.grag.retriever import fit_grag, grag_reranker
-from graph_retrievers.systems.grag.training import fit_document_graph
+from graph_retrievers.systems.grag.retriever import grag_reranker
+from graph_retrievers.systems.grag.training import fit_document_graph, fit_grag
 from langchain_graph_retrievers import GRAGCompressor
 from llama_graph_retrievers import GRAGPostprocessor
 from tests.helpers import HashEmbedding

@@ -18,8 +18,8 @@ from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.systems.mor.retriever import MoR, fit_mor
-from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.mor.training import Example, fit_mor, fit_trajectory_reranker
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import HashEmbedding, trajectories
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes

@@ -22,8 +22,8 @@ from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanti
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.remote import RemoteIndex
-from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
-from graph_retrievers.systems.lesegr.training import fit_lesegr_model
+from graph_retrievers.systems.lesegr.retriever import LeSeGR
+from graph_retrievers.systems.lesegr.training import fit_lesegr, fit_lesegr_model
 from tests.helpers import HashEmbedding
 from tests.rankings import ranked
 from tests.remote import MemoryGraph, MemoryVectors, MemoryWords, assert_same

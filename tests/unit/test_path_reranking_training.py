@@ -18,11 +18,9 @@ from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.operators import GatedPropagation, Pipeline, VectorSearch
-from graph_retrievers.systems.path_reranking import retriever as path_reranking
 from graph_retrievers.systems.path_reranking import training as path_rerank_training
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
-from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
-from graph_retrievers.systems.path_reranking.training import WEIGHTS, fit_path_rerank
+from graph_retrievers.systems.path_reranking.training import WEIGHTS, fit_path_rerank, fit_path_reranking
 from tests.unit.test_cross_encoder import WORDS, build, save, tokenizer
 
 QUESTIONS = 12
@@ -322,7 +320,7 @@ def test_a_second_training_replaces_the_first_and_leaves_nothing_of_a_stopped_on
     checkpoint(tmp_path, seed=5)
     assert json.loads((tmp_path / "path-reranking.json").read_text())["files"]["model.safetensors"] != before["model.safetensors"]
     # One that stops before its result is written goes on from its last epoch.
-    monkeypatch.setattr(path_reranking, "_write", lambda *parts: 1 / 0)
+    monkeypatch.setattr(path_rerank_training, "_write", lambda *parts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         checkpoint(tmp_path, seed=6)
     monkeypatch.undo()
@@ -333,7 +331,7 @@ def test_a_second_training_replaces_the_first_and_leaves_nothing_of_a_stopped_on
 
 def test_what_a_training_is_given_reaches_it(tmp_path, monkeypatch):
     seen = {}
-    monkeypatch.setattr(path_reranking, "fit_path_rerank", lambda *parts, **options: seen.update(options) or 1 / 0)
+    monkeypatch.setattr(path_rerank_training, "fit_path_rerank", lambda *parts, **options: seen.update(options) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         checkpoint(tmp_path, seed=9)
     assert (seen["seed"], seen["depth"], seen["k"], seen["resume"]) == (9, 5, 1, tmp_path / "under-way")
@@ -354,7 +352,7 @@ def test_a_folder_of_someone_else_is_not_replaced(tmp_path):
 
 @pytest.mark.parametrize("name", ["cross-encoder", "cross-encoder.partial", "path-reranking.json", "path-reranking.json.partial"])
 def test_what_is_in_the_way_is_told_before_the_training(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(path_reranking, "fit_path_rerank", lambda *parts, **options: 1 / 0)
+    monkeypatch.setattr(path_rerank_training, "fit_path_rerank", lambda *parts, **options: 1 / 0)
     (tmp_path / "real").mkdir()
     other_kind = Path.mkdir if "json" in name else Path.touch
     for number, put in enumerate((other_kind, lambda path: path.symlink_to(tmp_path / "real"))):

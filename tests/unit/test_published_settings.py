@@ -19,8 +19,10 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.systems.baselines import BM25, Vector
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork
-from graph_retrievers.systems.grag.retriever import GRAG, fit_grag
-from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
+from graph_retrievers.systems.grag.retriever import GRAG
+from graph_retrievers.systems.grag.training import fit_grag
+from graph_retrievers.systems.lesegr.retriever import LeSeGR
+from graph_retrievers.systems.lesegr.training import fit_lesegr
 from graph_retrievers.systems.system import SYSTEMS
 from tests.helpers import HashEmbedding
 from tests.retrievers import on

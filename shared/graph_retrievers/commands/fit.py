@@ -13,12 +13,12 @@ from graph_retrievers.commands.models import add_options, embedded_index
 from graph_retrievers.errors import InvalidArgumentError
 
 FITTERS: dict[str, tuple[str, str]] = {
-    "g-rag": ("graph_retrievers.systems.grag.retriever", "fit_grag"),
-    "gnn-rag": ("graph_retrievers.systems.gnn_rag.retriever", "fit_gnn_rag"),
-    "lesegr": ("graph_retrievers.systems.lesegr.retriever", "fit_lesegr"),
-    "path-reranking": ("graph_retrievers.systems.path_reranking.retriever", "fit_path_reranking"),
-    "subgraph-rag": ("graph_retrievers.systems.subgraph_rag.retriever", "fit_subgraph_rag"),
-    "mor": ("graph_retrievers.systems.mor.retriever", "fit_mor"),
+    "g-rag": ("graph_retrievers.systems.grag.training", "fit_grag"),
+    "gnn-rag": ("graph_retrievers.systems.gnn_rag.training", "fit_gnn_rag"),
+    "lesegr": ("graph_retrievers.systems.lesegr.training", "fit_lesegr"),
+    "path-reranking": ("graph_retrievers.systems.path_reranking.training", "fit_path_reranking"),
+    "subgraph-rag": ("graph_retrievers.systems.subgraph_rag.training", "fit_subgraph_rag"),
+    "mor": ("graph_retrievers.systems.mor.training", "fit_mor"),
 }
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""
 

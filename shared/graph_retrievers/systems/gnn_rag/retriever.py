@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from graph_retrievers.datasets import Dataset
-from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
-from graph_retrievers.systems.gnn_rag.training import fit_answer_network
-from graph_retrievers.systems.subgraphs.system import SubgraphSystem, fit_checkpoint
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem
 
-__all__ = ["GNNRAG", "fit_gnn_rag"]
+__all__ = ["GNNRAG"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -61,39 +55,3 @@ class GNNRAG(SubgraphSystem):
     mass: float = 0.95
     hops: int = 3
     candidates: int = 2000
-
-
-def fit_gnn_rag(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    hops: int = 3,
-    candidates: int = 2000,
-    training: Mapping[str, Any] | None = None,
-    **network: Any,
-) -> dict[str, Any]:
-    """Train GNN-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    Parameters
-    ----------
-    dataset, index, folder, seed, show_progress
-        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index needs an embedding model, for relations.
-    hops, candidates
-        See :class:`GNNRAG`.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.gnn_rag.training.fit_answer_network`.
-    **network
-        Keywords of :class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`.
-
-    Returns
-    -------
-    dict
-        For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
-        and the number of ``epochs``.
-    """
-    settings = {"hops": hops, "candidates": candidates}
-    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
-    return fit_checkpoint(GNNRAG, fit_answer_network, dataset, index, folder, settings, **options)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,18 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import best
 from graph_retrievers.core.operator import Operator
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.systems.gnn_rag.retriever import GNNRAG
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
+from graph_retrievers.systems.subgraphs.training import fit_checkpoint, fit_on_subgraphs
+
+__all__ = ["fit_gnn_rag"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,42 @@ class _Example:
         places = places[best(self.logits(network).softmax(0).double().cpu().numpy()[places], k)]
         hits = [int(node) in self.gold for node in self.around.nodes[places]]
         return float(sum(hits[:1])), sum(hits) / min(k, len(self.gold))
+
+
+def fit_gnn_rag(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    hops: int = 3,
+    candidates: int = 2000,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
+) -> dict[str, Any]:
+    """Train GNN-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    Parameters
+    ----------
+    dataset, index, folder, seed, show_progress
+        As for :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr`. The index needs an embedding model, for relations.
+    hops, candidates
+        See :class:`~graph_retrievers.systems.gnn_rag.retriever.GNNRAG`.
+    training : mapping, optional
+        Keywords of :func:`fit_answer_network`.
+    **network
+        Keywords of :class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`.
+
+    Returns
+    -------
+    dict
+        For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
+        and the number of ``epochs``.
+    """
+    settings = {"hops": hops, "candidates": candidates}
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
+    return fit_checkpoint(GNNRAG, fit_answer_network, dataset, index, folder, settings, **options)
 
 
 def fit_answer_network(

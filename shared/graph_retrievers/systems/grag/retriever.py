@@ -5,36 +5,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
-from graph_retrievers.learning.state import fit_and_save
-from graph_retrievers.seeding import seed_number
+from graph_retrievers.learning.checkpoint import check_trained, load_part
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, system_text
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
-from graph_retrievers.systems.grag.training import PAPER, fit_document_graph
-from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained, refuse_untrained
 
-__all__ = ["GRAG", "fit_grag"]
+__all__ = ["GRAG"]
 
-_PART, _FIRST, _DEPTH = "g-rag", "vector", 100
-_PAPER_NETWORK: dict[str, Any] = {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True}
+FIRST, DEPTH = "vector", 100
+"""The first search and its nodes, without a checkpoint."""
+
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "network": (dict,),
     "first": (str, type(None)),
@@ -149,14 +143,14 @@ class GRAG(CompositeSystem):
     @cached_property
     def _first(self) -> System | Operator:
         if self.first is not None or self.checkpoint is None:
-            return as_first(_FIRST if self.first is None else self.first)
+            return as_first(FIRST if self.first is None else self.first)
         return read_first(self._trained[1]["first"], self.checkpoint)
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The weights and the settings of the checkpoint."""
         assert self.checkpoint is not None
-        return load_part(self.checkpoint, _PART, _SETTINGS, "G-RAG")
+        return load_part(self.checkpoint, self.name, _SETTINGS, "G-RAG")
 
     @cached_property
     def _cache(self) -> MeaningCache:
@@ -177,7 +171,7 @@ class GRAG(CompositeSystem):
 
     def _make_reranker(self) -> DocumentGraphRerank:
         if self.checkpoint is None:
-            return DocumentGraphRerank(self._given_network, parser=self._cache, depth=_DEPTH if self.depth is None else self.depth)
+            return DocumentGraphRerank(self._given_network, parser=self._cache, depth=DEPTH if self.depth is None else self.depth)
         tensors, config = self._trained
         network = network_of_config(config["network"], tensors)
         depth = config["depth"] if self.depth is None else self.depth
@@ -212,62 +206,3 @@ def _untrained(checkpoint: str | Path | None, network: Network | None) -> tuple[
     if checkpoint is None and network is None:
         return (_UNTRAINED,)
     return (_RANDOM,) if isinstance(network, DocumentGraphNetwork) and not network.trained else ()
-
-
-def fit_grag(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    first: System | str | Operator = _FIRST,
-    depth: int = _DEPTH,
-    parser: Any = None,
-    together: bool | None = None,
-    network: Network | None = None,
-    training: dict[str, Any] | None = None,
-    paper: bool = False,
-) -> dict[str, Any]:
-    """Train G-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    Parameters
-    ----------
-    dataset, index, folder, seed, show_progress
-        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
-    first, depth, parser, together
-        See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`; `together` is False by default,
-        and True with `paper` and a network of the paper. The checkpoint keeps the text of the first search; if it has none, because
-        it is an operator or has parts such as models, whoever uses the checkpoint passes it again.
-    network : EvidenceNetwork or DocumentGraphNetwork, optional
-        Trained in place; by default a new EvidenceNetwork.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.grag.training.fit_document_graph`.
-    paper : bool, default False
-        Whether to train the network of the paper, a graph convolutional network of two layers and width 8, unless one is given, as
-        the paper trains it (:data:`~graph_retrievers.systems.grag.training.PAPER`): question and document are parsed as one text,
-        so that each document is parsed and embedded again for each question that finds it, and there are 50,000 steps, of some
-        22 ms each on two CPU cores.
-    """
-    first = as_first(first)
-    depth, seed = positive("depth", depth), seed_number(seed)
-    folder = checkpoint_folder(folder)
-    train, dev = labelled_queries(dataset, index, "G-RAG")
-    if network is None and paper:
-        network = DocumentGraphNetwork(index.dense.dimension, **_PAPER_NETWORK, seed=seed)
-    network = EvidenceNetwork(seed=seed) if network is None else network
-    together = paper and isinstance(network, DocumentGraphNetwork) if together is None else bool(together)
-    cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
-    reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
-    config = {
-        "network": network.config(),
-        "first": system_text(first),
-        "depth": depth,
-        "together": together,
-        "parser": cache.name,
-        "embedding": index.embedding_name,
-        "seed": seed,
-    }
-    arguments = index, train, dev, reranker, first_stage(index, first, depth)
-    fit = partial(fit_document_graph, *arguments, seed=seed, show_progress=show_progress)
-    return fit_and_save(fit, network, folder, _PART, config, {**(PAPER if paper else {}), **(training or {})})

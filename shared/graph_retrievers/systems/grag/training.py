@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,94 @@ from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder
 from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.seeding import seed_number
+from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.systems.first_stage import as_first, first_stage, system_text
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs, network_scores
+from graph_retrievers.systems.grag.retriever import DEPTH, FIRST, GRAG, Network
+from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.system import System
+
+__all__ = ["fit_grag"]
 
 LOSSES = {"hinge": pairwise_hinge, "cross-entropy": listwise_cross_entropy}
 """The two losses of the paper, equations 10 and 9."""
 
 PAPER: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 5, "warm_up": 1_000, "steps": 50_000, "evaluate_every": 10_000}
 """The training of the paper: section 4.1, with the learning rate of section 4.2."""
+
+_PAPER_NETWORK: dict[str, Any] = {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True}
+
+
+def fit_grag(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    first: System | str | Operator = FIRST,
+    depth: int = DEPTH,
+    parser: Any = None,
+    together: bool | None = None,
+    network: Network | None = None,
+    training: dict[str, Any] | None = None,
+    paper: bool = False,
+) -> dict[str, Any]:
+    """Train G-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    Parameters
+    ----------
+    dataset, index, folder, seed, show_progress
+        As for :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr`.
+    first, depth, parser, together
+        See :class:`~graph_retrievers.systems.grag.retriever.GRAG` and
+        :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`; `together` is False by default, and True with `paper`
+        and a network of the paper. The checkpoint keeps the text of the first search; if it has none, because it is an operator or
+        has parts such as models, whoever uses the checkpoint passes it again.
+    network : EvidenceNetwork or DocumentGraphNetwork, optional
+        Trained in place; by default a new EvidenceNetwork.
+    training : mapping, optional
+        Keywords of :func:`fit_document_graph`.
+    paper : bool, default False
+        Whether to train the network of the paper, a graph convolutional network of two layers and width 8, unless one is given, as
+        the paper trains it (:data:`PAPER`): question and document are parsed as one text, so that each document is parsed and
+        embedded again for each question that finds it, and there are 50,000 steps, of some 22 ms each on two CPU cores.
+    """
+    first = as_first(first)
+    depth, seed = positive("depth", depth), seed_number(seed)
+    folder = checkpoint_folder(folder)
+    train, dev = labelled_queries(dataset, index, "G-RAG")
+    if network is None and paper:
+        network = DocumentGraphNetwork(index.dense.dimension, **_PAPER_NETWORK, seed=seed)
+    network = EvidenceNetwork(seed=seed) if network is None else network
+    together = paper and isinstance(network, DocumentGraphNetwork) if together is None else bool(together)
+    cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
+    reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
+    config = {
+        "network": network.config(),
+        "first": system_text(first),
+        "depth": depth,
+        "together": together,
+        "parser": cache.name,
+        "embedding": index.embedding_name,
+        "seed": seed,
+    }
+    arguments = index, train, dev, reranker, first_stage(index, first, depth)
+    fit_network = partial(fit_document_graph, *arguments, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit_network, network, folder, GRAG.name, config, {**(PAPER if paper else {}), **(training or {})})
 
 
 def fit_document_graph(

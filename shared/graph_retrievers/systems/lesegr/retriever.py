@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,18 @@ from torch import Tensor
 from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
-from graph_retrievers.learning.state import fit_and_save
+from graph_retrievers.learning.checkpoint import check_trained, load_part
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
-from graph_retrievers.systems.lesegr.training import fit_lesegr_model
-from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["LeSeGR", "fit_lesegr"]
+__all__ = ["LeSeGR"]
 
-_PART = "lesegr"
-_PAPER_MODEL: dict[str, Any] = {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0}
 _SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
 # Compared with the index.
 _SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
@@ -111,7 +104,7 @@ class LeSeGR(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return hybrid search and message passing."""
-        return Pipeline(self.first or _candidates(index, self.candidates), self._search(index))
+        return Pipeline(self.first or candidate_search(index, self.candidates), self._search(index))
 
     def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: without a trained model, over passages whose names do not lead."""
@@ -147,7 +140,7 @@ class LeSeGR(System):
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The weights and the settings of the checkpoint."""
         assert self.checkpoint is not None
-        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR")
+        tensors, settings = load_part(self.checkpoint, self.name, _SETTINGS, "LeSeGR")
         if isinstance(self.model, Mapping):
             requirements = {**self.model, "hops": self.hops, "direction": self.direction}
             check_trained({**settings["model"], **settings}, requirements, f"{self.checkpoint} was trained with", "fit lesegr")
@@ -164,7 +157,8 @@ class LeSeGR(System):
         return LeSeGRModel(width, **(self.model or {}))
 
 
-def _candidates(index: Corpus, count: int) -> Operator:
+def candidate_search(index: Corpus, count: int) -> Operator:
+    """Return the search for candidates: hybrid search, or vector search without BM25."""
     return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
 
 
@@ -182,70 +176,3 @@ def _check_index(config: dict[str, Any], index: Corpus, checkpoint: str | Path) 
             raise InvalidArgumentError(
                 f"{checkpoint} was trained for an index with {name} {trained!r}, this one has {value!r}; train it on this index."
             )
-
-
-def fit_lesegr(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    hops: int | None = 1,
-    sparse: str = "bm25",
-    direction: str = "both",
-    candidates: int = 100,
-    training: dict[str, Any] | None = None,
-    paper: bool = False,
-    **model: Any,
-) -> dict[str, Any]:
-    """Train LeSeGR on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its queries of the splits "train" and "dev" are used; InvalidArgumentError if a split has none.
-    index : GraphIndex
-        Of the dataset's graph.
-    folder : str or Path
-        For the checkpoint, and for the state of an unfinished training.
-    seed : int, default 0
-    show_progress : bool, default False
-    hops, sparse, direction, candidates
-        See :class:`LeSeGR`.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr_model`.
-    paper : bool, default False
-        Whether to train the network of the paper: a Graph Transformer of two layers, four heads and width 1024, whose messages
-        pass along incoming edges of the whole graph. It replaces `hops`, `direction` and keywords of the model that are not given.
-        A step then has 4 questions by default, because messages in the whole graph need memory; the paper states no batch size.
-        The log tells the memory and the time before the training starts.
-    **model
-        Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
-
-    Returns
-    -------
-    dict
-        For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
-        and the number of ``epochs``.
-    """
-    if paper:
-        hops, direction, model = None, "in", _PAPER_MODEL | model
-        training = {"batch_size": 4, **(training or {})}
-    train, dev = labelled_queries(dataset, index, "LeSeGR")
-    folder = checkpoint_folder(folder)
-    network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
-    search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
-    config = {
-        "model": network.config(),
-        "hops": hops,
-        "sparse": sparse,
-        "direction": direction,
-        "dimension": index.dense.dimension,
-        "embedding": index.embedding_name,
-        "sparse_kind": index.signal(sparse).kind,
-        "seed": seed,
-    }
-    learnt = index, train, dev, search, _candidates(index, candidates)
-    fit = partial(fit_lesegr_model, *learnt, seed=seed, show_progress=show_progress)
-    return fit_and_save(fit, network, folder, _PART, config, training)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,27 @@ from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder
 from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import Neighborhood
+from graph_retrievers.systems.lesegr.retriever import LeSeGR, candidate_search
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores
+from graph_retrievers.systems.splits import labelled_queries
+
+__all__ = ["fit_lesegr"]
 
 _logger = logging.getLogger(__name__)
+
+_PAPER_MODEL: dict[str, Any] = {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0}
 
 # What a step keeps, measured with the Graph Transformer: vectors of the hidden width for each node and edge of a layer.
 _VECTORS_OF_A_NODE, _VECTORS_OF_AN_EDGE = 7, 6
@@ -45,6 +55,73 @@ class _Batch:
     near: Neighborhood
     gold: Tensor  # [n], bool
     weight: Tensor  # [n], 1 / number of relevant nodes found, on relevant nodes
+
+
+def fit_lesegr(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    hops: int | None = 1,
+    sparse: str = "bm25",
+    direction: str = "both",
+    candidates: int = 100,
+    training: dict[str, Any] | None = None,
+    paper: bool = False,
+    **model: Any,
+) -> dict[str, Any]:
+    """Train LeSeGR on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its queries of the splits "train" and "dev" are used; InvalidArgumentError if a split has none.
+    index : GraphIndex
+        Of the dataset's graph.
+    folder : str or Path
+        For the checkpoint, and for the state of an unfinished training.
+    seed : int, default 0
+    show_progress : bool, default False
+    hops, sparse, direction, candidates
+        See :class:`~graph_retrievers.systems.lesegr.retriever.LeSeGR`.
+    training : mapping, optional
+        Keywords of :func:`fit_lesegr_model`.
+    paper : bool, default False
+        Whether to train the network of the paper: a Graph Transformer of two layers, four heads and width 1024, whose messages
+        pass along incoming edges of the whole graph. It replaces `hops`, `direction` and keywords of the model that are not given.
+        A step then has 4 questions by default, because messages in the whole graph need memory; the paper states no batch size.
+        The log tells the memory and the time before the training starts.
+    **model
+        Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
+
+    Returns
+    -------
+    dict
+        For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
+        and the number of ``epochs``.
+    """
+    if paper:
+        hops, direction, model = None, "in", _PAPER_MODEL | model
+        training = {"batch_size": 4, **(training or {})}
+    train, dev = labelled_queries(dataset, index, "LeSeGR")
+    folder = checkpoint_folder(folder)
+    network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
+    search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
+    config = {
+        "model": network.config(),
+        "hops": hops,
+        "sparse": sparse,
+        "direction": direction,
+        "dimension": index.dense.dimension,
+        "embedding": index.embedding_name,
+        "sparse_kind": index.signal(sparse).kind,
+        "seed": seed,
+    }
+    learnt = index, train, dev, search, candidate_search(index, candidates)
+    fit_network = partial(fit_lesegr_model, *learnt, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit_network, network, folder, LeSeGR.name, config, training)
 
 
 def fit_lesegr_model(

@@ -34,6 +34,9 @@ _TEXT, _STRUCTURE, PADDING = 0, 1, 2
 FEATURES = ("text", "structure", "identifier")
 """What the reranker can read of a trajectory: textual fingerprint TF, structural fingerprint SF, traversal identifier TI."""
 
+RERANKER = "reranker"
+"""The part of a checkpoint that has the reranker."""
+
 
 @dataclass(frozen=True)
 class Trajectories:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,16 @@ from typing import Any
 from graph_retrievers.arguments import as_path
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
-from graph_retrievers.systems.mor.reranker import FEATURES, TrajectoryReranker, read_features
-from graph_retrievers.systems.mor.trained import TrainedPlanner
-from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.learning.checkpoint import load_part
+from graph_retrievers.systems.mor.reranker import FEATURES, RERANKER, TrajectoryReranker
+from graph_retrievers.systems.mor.trained import PLANNER, TrainedPlanner
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["MoR"]
-
-_RERANKER, _PLANNER = "reranker", "planner"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -135,68 +129,13 @@ def _loaded(
     checkpoint: str | Path, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
 ) -> tuple[Any, TrajectoryReranker | None]:
     """Return planner and reranker, those of a checkpoint where none is given."""
-    files = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}
+    files = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (PLANNER, RERANKER)}
     if not any(files.values()):
         raise InvalidArgumentError(f"{checkpoint} has neither a planner nor a reranker; make one with graph-retrievers fit mor.")
-    if planner is None and files[_PLANNER]:
+    if planner is None and files[PLANNER]:
         planner = TrainedPlanner.load(checkpoint)
-    if rerank and reranker is None and files[_RERANKER]:
+    if rerank and reranker is None and files[RERANKER]:
         kinds, older = {"node_only": (bool,), "features": (list,)}, {"node_only": False, "features": list(FEATURES)}
-        tensors, settings = load_part(checkpoint, _RERANKER, kinds, "MoR", older)
+        tensors, settings = load_part(checkpoint, RERANKER, kinds, "MoR", older)
         reranker = TrajectoryReranker(tensors, node_only=settings["node_only"], features=settings["features"])
     return planner, reranker
-
-
-def fit_mor(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    node_only: bool = False,
-    features: Sequence[str] = FEATURES,
-    exact_titles: bool = True,
-    seed: int = 0,
-    show_progress: bool = False,
-) -> dict[str, Any]:
-    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return its history, for JSON.
-
-    Arguments are as for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are used.
-    `node_only` trains a reranker that reads only the last node of each trajectory, and `features` one that reads only some of
-    their features (the paper's ablations, see :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`). The reranker
-    learns from the candidates of the given plans, whose paths start as with the same `exact_titles` of :class:`MoR`, and from
-    those of text retrieval for the same questions, which are used if a plan cannot be followed.
-    """
-    train = [query for query in dataset.queries if query.split == "train" and query.plan]
-    dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
-    if not train or not dev:
-        counts = f"{len(train)} train and {len(dev)} dev queries with a plan"
-        raise InvalidArgumentError(f"{dataset.name} has {counts}; MoR learns from both.")
-    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress}
-    pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
-    planner, planner_history = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
-    planner.save(folder)
-    row = index.graph.row
-    examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
-    by_text = [replace(example, plan=None) for example in examples[0]]
-    length = max(len(query.plan) for query in train)
-    settings: dict[str, Any] = {"node_only": node_only, "features": read_features(features)}
-    traversal = MixedTraversal(exact_titles=exact_titles)
-    reranker, reranker_history = fit_trajectory_reranker(
-        index, examples[0] + by_text, examples[1], traversal, length=length, **settings, **options
-    )
-    config = {
-        **settings,
-        "exact_titles": exact_titles,
-        "embedding": index.embedding_name,
-        "seed": seed,
-        "history": reranker_history.to_dict(),
-    }
-    save_checkpoint(folder, _RERANKER, reranker.scorer.state_dict(), config)
-    return {
-        "planner": {
-            "right_on_dev": planner_history.best_score,
-            "plans": planner_history.classes,
-            "left_out": planner_history.left_out,
-        },
-        "reranker": {"mrr_on_dev": reranker_history.best_score, "epoch": reranker_history.best_epoch},
-    }

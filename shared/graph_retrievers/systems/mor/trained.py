@@ -20,7 +20,10 @@ from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanningGraph, ReasoningPath
 from graph_retrievers.systems.mor.spans import QuestionWords, Span
 
-_PART, _OPTIONS = "planner", ("titled", "buckets", "threshold")
+PLANNER = "planner"
+"""The part of a checkpoint that has the planner."""
+
+_OPTIONS = ("titled", "buckets", "threshold")
 _NEGATIVES, _BATCH = 24, 256
 # From this share of training restrictions on, a restriction is expected to be a title.
 _TITLED_SHARE = 0.95
@@ -198,13 +201,13 @@ class TrainedPlanner:
         config: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONS}
         config["plans"] = [skeleton.to_dict() for skeleton in self.skeletons]
         config["restricted"] = [_restricted(skeleton)[0][:2] for skeleton in self.skeletons]
-        save_checkpoint(folder, _PART, {"weight": self.model.weight}, config)
+        save_checkpoint(folder, PLANNER, {"weight": self.model.weight}, config)
 
     @classmethod
     def load(cls, folder: str | Path) -> TrainedPlanner:
         """Return the planner of a checkpoint; InvalidArgumentError if the folder has none, or one that cannot be read."""
         kinds = {"titled": (bool,), "buckets": (int,), "threshold": (int, float), "plans": (list,), "restricted": (list,)}
-        tensors, settings = load_part(folder, _PART, kinds, "a trained planner")
+        tensors, settings = load_part(folder, PLANNER, kinds, "a trained planner")
         try:
             plans = zip([read_plan(plan) for plan in settings["plans"]], settings["restricted"], strict=True)
             skeletons = [_restored(plan, place) for plan, place in plans]

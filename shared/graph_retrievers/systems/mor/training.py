@@ -1,9 +1,10 @@
-"""Training of the trajectory reranker (MoR, section 3.3)."""
+"""Training of MoR: its planner, and its trajectory reranker (section 3.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,29 @@ from torch import Tensor
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.checkpoint import save_checkpoint
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.vectors import check_vectors
-from graph_retrievers.systems.mor.reranker import FEATURES, PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import (
+    FEATURES,
+    PADDING,
+    RERANKER,
+    Trajectories,
+    TrajectoryReranker,
+    TrajectoryScorer,
+    read_features,
+)
+from graph_retrievers.systems.mor.trained import TrainedPlanner
 from graph_retrievers.systems.mor.traversal import MixedTraversal
+
+__all__ = ["fit_mor"]
 
 _GROUP = 32
 
@@ -45,6 +59,62 @@ class _Candidates:
     identifier: Tensor  # [Q, K, L]
     real: Tensor  # [Q, K]
     gold: Tensor  # [Q, K]
+
+
+def fit_mor(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    node_only: bool = False,
+    features: Sequence[str] = FEATURES,
+    exact_titles: bool = True,
+    seed: int = 0,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return its history, for JSON.
+
+    Arguments are as for :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr`, but only queries with plans are used.
+    `node_only` trains a reranker that reads only the last node of each trajectory, and `features` one that reads only some of
+    their features (the paper's ablations, see :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`). The reranker
+    learns from the candidates of the given plans, whose paths start as with the same `exact_titles` of
+    :class:`~graph_retrievers.systems.mor.retriever.MoR`, and from those of text retrieval for the same questions, which are used if
+    a plan cannot be followed.
+    """
+    train = [query for query in dataset.queries if query.split == "train" and query.plan]
+    dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
+    if not train or not dev:
+        counts = f"{len(train)} train and {len(dev)} dev queries with a plan"
+        raise InvalidArgumentError(f"{dataset.name} has {counts}; MoR learns from both.")
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress}
+    pairs = [[(query.text, list(query.plan)) for query in split] for split in (train, dev)]
+    planner, planner_history = TrainedPlanner.fit(pairs[0], pairs[1], index.graph, **options)
+    planner.save(folder)
+    row = index.graph.row
+    examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
+    by_text = [replace(example, plan=None) for example in examples[0]]
+    length = max(len(query.plan) for query in train)
+    settings: dict[str, Any] = {"node_only": node_only, "features": read_features(features)}
+    traversal = MixedTraversal(exact_titles=exact_titles)
+    reranker, reranker_history = fit_trajectory_reranker(
+        index, examples[0] + by_text, examples[1], traversal, length=length, **settings, **options
+    )
+    config = {
+        **settings,
+        "exact_titles": exact_titles,
+        "embedding": index.embedding_name,
+        "seed": seed,
+        "history": reranker_history.to_dict(),
+    }
+    save_checkpoint(folder, RERANKER, reranker.scorer.state_dict(), config)
+    return {
+        "planner": {
+            "right_on_dev": planner_history.best_score,
+            "plans": planner_history.classes,
+            "left_out": planner_history.left_out,
+        },
+        "reranker": {"mrr_on_dev": reranker_history.best_score, "epoch": reranker_history.best_epoch},
+    }
 
 
 def fit_trajectory_reranker(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,26 +14,24 @@ import torch
 from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.folders import digest
-from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
-from graph_retrievers.learning.state import clear_state
-from graph_retrievers.seeding import seed_number
+from graph_retrievers.learning.checkpoint import checked_settings, read_settings
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, system_text
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
-from graph_retrievers.systems.path_reranking.training import fit_path_rerank
-from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
 
 __all__ = ["PathReranking"]
 
 _PART = "path-reranking"
-_FILE, _MODEL, _UNDER_WAY = f"{_PART}.json", "cross-encoder", "under-way"
-_DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "weight": 0.5, "depth": 30}
+FILE, MODEL = f"{_PART}.json", "cross-encoder"
+"""What a checkpoint holds: the settings, and the folder of the model."""
+
+DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "weight": 0.5, "depth": 30}
+"""The settings without a checkpoint."""
+
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "first": (object,),
     "weight": (int, float),
@@ -117,7 +112,7 @@ class PathReranking(CompositeSystem):
     @cached_property
     def _settings(self) -> dict[str, Any]:
         """The settings of the checkpoint, or the defaults."""
-        return _DEFAULTS if self.checkpoint is None else _read_checkpoint(as_path("checkpoint", self.checkpoint))
+        return DEFAULTS if self.checkpoint is None else _read_checkpoint(as_path("checkpoint", self.checkpoint))
 
     @cached_property
     def _first(self) -> System | Operator:
@@ -130,18 +125,19 @@ class PathReranking(CompositeSystem):
         root = as_path("checkpoint", self.checkpoint)
         with _reading(root):
             length = positive("max_length", self._settings["max_length"])
-            return self._parts_cache.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
+            return self._parts_cache.get(device, lambda: CrossEncoder(root / MODEL, max_length=length, device=device))
 
 
 def _read_checkpoint(root: Path) -> dict[str, Any]:
     """Return the settings of a checkpoint, whose files are checked."""
-    file = root / _FILE
+    file = root / FILE
     with _reading(root):
         config = read_settings(file)
         settings = checked_settings(config, _SETTINGS, "path reranking", file)
-        if _digests(root / _MODEL) != config.get("files"):
-            raise InvalidArgumentError(f"{file} does not belong to {root / _MODEL}: a file was changed, or writing them stopped")
-        if not isinstance(settings["first"], str | None) or _name(settings["first"]) == _PART:
+        if digests(root / MODEL) != config.get("files"):
+            raise InvalidArgumentError(f"{file} does not belong to {root / MODEL}: a file was changed, or writing them stopped")
+        first = settings["first"]
+        if not isinstance(first, str | None) or (first or "").partition("(")[0].strip() == _PART:
             raise InvalidArgumentError(f"{file} does not say which search comes first")
     return settings
 
@@ -157,83 +153,7 @@ def _reading(root: Path) -> Iterator[None]:
         ) from error
 
 
-def _name(text: str | None) -> str | None:
-    """Return the short name in the text of a system."""
-    return None if text is None else text.partition("(")[0].strip()
-
-
-def _digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in the folder of a model, by its name."""
     # Reading a pipe would not end.
     return {path.name: digest(path) if path.is_file() else "" for path in sorted(folder.iterdir())}
-
-
-def fit_path_reranking(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    first: System | str | Operator = _DEFAULTS["first"],
-    depth: int = _DEFAULTS["depth"],
-    training: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Train an index's cross-encoder to read paths, and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    Parameters
-    ----------
-    dataset, index, folder, seed, show_progress
-        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index must have a cross-encoder (else
-        MissingSignalError), which is not changed.
-    first, depth
-        See :class:`PathReranking`. The checkpoint keeps the text of the first search; if it has none, because it is an operator or
-        has parts such as models, whoever uses the checkpoint passes it again.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.path_reranking.training.fit_path_rerank`.
-    """
-    depth, seed = positive("depth", depth), seed_number(seed)
-    folder, first = checkpoint_folder(folder), as_first(first)
-    if isinstance(first, PathReranking):
-        raise InvalidArgumentError(f"{_PART} cannot be its own first search; choose another one.")
-    _check_places(folder)
-    train, dev = labelled_queries(dataset, index, "The path reranker")
-    options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
-    candidates = first_stage(index, first, depth)
-    model, weight, history = fit_path_rerank(
-        index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
-    )
-    config = {
-        "weight": weight,
-        "depth": depth,
-        "first": system_text(first),
-        "max_length": model.max_length,
-        "seed": seed,
-        "history": history.to_dict(),
-    }
-    _write(folder, model, config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return {**history.summary(), "weight": weight}
-
-
-def _check_places(folder: Path) -> None:
-    """Raise InvalidArgumentError if what will be written after the training cannot be."""
-    kinds = {_MODEL: Path.is_dir, f"{_MODEL}.partial": Path.is_dir, _FILE: Path.is_file, f"{_FILE}.partial": Path.is_file}
-    for name, is_right in kinds.items():
-        place = folder / name
-        if place.is_symlink() or (place.exists() and not is_right(place)):
-            raise InvalidArgumentError(f"{place} is in the way of the checkpoint; remove it, or choose another folder.")
-    if (folder / _MODEL).exists() and not (folder / _FILE).exists() and not (folder / _UNDER_WAY).exists():
-        raise InvalidArgumentError(f"{folder / _MODEL} is not of a checkpoint and would be replaced; choose another folder.")
-
-
-def _write(folder: Path, model: CrossEncoder, config: Mapping[str, Any]) -> None:
-    new, place = folder / f"{_MODEL}.partial", folder / _MODEL
-    shutil.rmtree(new, ignore_errors=True)
-    model.save(new)
-    settings = {**config, "files": _digests(new)}
-    (folder / f"{_FILE}.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    # Readers find files that belong together, or see by the digest that they do not.
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(new, place)
-    os.replace(folder / f"{_FILE}.partial", folder / _FILE)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +17,32 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.operator import Operator
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder
 from graph_retrievers.learning.labelled import LabelledQuery, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
+from graph_retrievers.learning.state import clear_state
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.systems.first_stage import as_first, first_stage, system_text
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
+from graph_retrievers.systems.path_reranking.retriever import DEFAULTS, FILE, MODEL, PathReranking, digests
+from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.system import System
+
+__all__ = ["fit_path_reranking"]
 
 WEIGHTS = tuple(step / 20 for step in range(21))
 """The weights of the model's scores to try."""
+
+_UNDER_WAY = "under-way"
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,78 @@ class _Example:
     texts: Sequence[str]
     relevant: Sequence[bool]
     gold: int
+
+
+def fit_path_reranking(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    first: System | str | Operator = DEFAULTS["first"],
+    depth: int = DEFAULTS["depth"],
+    training: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train an index's cross-encoder to read paths, and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    Parameters
+    ----------
+    dataset, index, folder, seed, show_progress
+        As for :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr`. The index must have a cross-encoder (else
+        MissingSignalError), which is not changed.
+    first, depth
+        See :class:`~graph_retrievers.systems.path_reranking.retriever.PathReranking`. The checkpoint keeps the text of the first
+        search; if it has none, because it is an operator or has parts such as models, whoever uses the checkpoint passes it again.
+    training : mapping, optional
+        Keywords of :func:`fit_path_rerank`.
+    """
+    depth, seed = positive("depth", depth), seed_number(seed)
+    folder, first = checkpoint_folder(folder), as_first(first)
+    if isinstance(first, PathReranking):
+        raise InvalidArgumentError(f"{first.name} cannot be its own first search; choose another one.")
+    _check_places(folder)
+    train, dev = labelled_queries(dataset, index, "The path reranker")
+    options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
+    candidates = first_stage(index, first, depth)
+    model, weight, history = fit_path_rerank(
+        index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
+    )
+    config = {
+        "weight": weight,
+        "depth": depth,
+        "first": system_text(first),
+        "max_length": model.max_length,
+        "seed": seed,
+        "history": history.to_dict(),
+    }
+    _write(folder, model, config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return {**history.summary(), "weight": weight}
+
+
+def _check_places(folder: Path) -> None:
+    """Raise InvalidArgumentError if what will be written after the training cannot be."""
+    kinds = {MODEL: Path.is_dir, f"{MODEL}.partial": Path.is_dir, FILE: Path.is_file, f"{FILE}.partial": Path.is_file}
+    for name, is_right in kinds.items():
+        place = folder / name
+        if place.is_symlink() or (place.exists() and not is_right(place)):
+            raise InvalidArgumentError(f"{place} is in the way of the checkpoint; remove it, or choose another folder.")
+    if (folder / MODEL).exists() and not (folder / FILE).exists() and not (folder / _UNDER_WAY).exists():
+        raise InvalidArgumentError(f"{folder / MODEL} is not of a checkpoint and would be replaced; choose another folder.")
+
+
+def _write(folder: Path, model: CrossEncoder, config: Mapping[str, Any]) -> None:
+    new, place = folder / f"{MODEL}.partial", folder / MODEL
+    shutil.rmtree(new, ignore_errors=True)
+    model.save(new)
+    settings = {**config, "files": digests(new)}
+    (folder / f"{FILE}.partial").write_text(json.dumps(settings, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    # Readers find files that belong together, or see by the digest that they do not.
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(new, place)
+    os.replace(folder / f"{FILE}.partial", folder / FILE)
 
 
 def fit_path_rerank(

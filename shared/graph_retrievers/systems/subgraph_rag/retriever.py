@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from graph_retrievers.datasets import Dataset
-from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch
-from graph_retrievers.systems.subgraph_rag.training import fit_triple_scorer
-from graph_retrievers.systems.subgraphs.system import SubgraphSystem, fit_checkpoint
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem
 
-__all__ = ["SubgraphRAG", "fit_subgraph_rag"]
+__all__ = ["SubgraphRAG"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,38 +50,3 @@ class SubgraphRAG(SubgraphSystem):
 
     triples: int = 100
     hops: int = 2
-
-
-def fit_subgraph_rag(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    triples: int = 100,
-    hops: int = 2,
-    training: Mapping[str, Any] | None = None,
-    **network: Any,
-) -> dict[str, Any]:
-    """Train SubgraphRAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    Parameters
-    ----------
-    dataset, index, folder, seed, show_progress
-        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
-    triples, hops
-        See :class:`SubgraphRAG`.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.subgraph_rag.training.fit_triple_scorer`.
-    **network
-        Keywords of :class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`.
-
-    Returns
-    -------
-    dict
-        For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
-    """
-    settings = {"triples": triples, "hops": hops}
-    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
-    return fit_checkpoint(SubgraphRAG, fit_triple_scorer, dataset, index, folder, settings, **options)

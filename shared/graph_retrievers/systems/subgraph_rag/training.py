@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,19 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.requests import Vectors
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
+from graph_retrievers.systems.subgraph_rag.retriever import SubgraphRAG
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch, best_ends
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
+from graph_retrievers.systems.subgraphs.training import fit_checkpoint, fit_on_subgraphs
+
+__all__ = ["fit_subgraph_rag"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,41 @@ def _distances(near: list[set[int]], start: int) -> np.ndarray:
         distances[list(front)] = distance
         front, distance = {node for each in front for node in near[each] if np.isinf(distances[node])}, distance + 1
     return distances
+
+
+def fit_subgraph_rag(
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    triples: int = 100,
+    hops: int = 2,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
+) -> dict[str, Any]:
+    """Train SubgraphRAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    Parameters
+    ----------
+    dataset, index, folder, seed, show_progress
+        As for :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr`.
+    triples, hops
+        See :class:`~graph_retrievers.systems.subgraph_rag.retriever.SubgraphRAG`.
+    training : mapping, optional
+        Keywords of :func:`fit_triple_scorer`.
+    **network
+        Keywords of :class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`.
+
+    Returns
+    -------
+    dict
+        For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
+    """
+    settings = {"triples": triples, "hops": hops}
+    options: dict[str, Any] = {"seed": seed, "show_progress": show_progress, "training": training, **network}
+    return fit_checkpoint(SubgraphRAG, fit_triple_scorer, dataset, index, folder, settings, **options)
 
 
 def fit_triple_scorer(

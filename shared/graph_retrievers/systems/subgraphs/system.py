@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,14 +11,10 @@ from torch import Tensor
 
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, restored
-from graph_retrievers.learning.state import History, fit_and_save
-from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.learning.checkpoint import load_part, restored
 from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.subgraphs.around import SubgraphSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
@@ -66,30 +61,3 @@ class SubgraphSystem(System):
             tensors, settings = self._trained
             network = restored(partial(self.search.trained, **settings["network"]), tensors, self.search.paper)
         return self.part(self.search, network)  # type: ignore[no-any-return]
-
-
-def fit_checkpoint(
-    system: type[SubgraphSystem],
-    fit: Callable[..., History],
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    settings: Mapping[str, Any],
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    training: Mapping[str, Any] | None = None,
-    **network: Any,
-) -> dict[str, Any]:
-    """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
-
-    `fit` trains a search in place, with the keywords `training`; `network` are those of its network, and `settings` those of the
-    search, which are kept with the weights. Returns the summary of the training, for JSON.
-    """
-    train, dev = labelled_queries(dataset, index, system.search.paper)
-    folder = checkpoint_folder(folder)
-    model = system.search.trained(index.dense.dimension, **network, seed=seed)
-    search: SubgraphSearch = system.search(model, **settings)
-    config = {"network": model.config(), **settings, "embedding": index.embedding_name, "seed": seed}
-    fit_search = partial(fit, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
-    return fit_and_save(fit_search, model, folder, system.name, config, training)

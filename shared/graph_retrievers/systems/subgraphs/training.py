@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -12,14 +14,20 @@ from torch.nn.functional import normalize
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator
+from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder
 from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch, subgraph_around
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem
 
 
 class Example(Protocol):
@@ -117,3 +125,30 @@ def fit_on_subgraphs(
     settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
     settings |= learnt_from(index, train, dev)
     return fit(network, batches, loss, lambda: evaluate(dev_examples), about=settings, show_progress=show_progress, **options)
+
+
+def fit_checkpoint(
+    system: type[SubgraphSystem],
+    fit_search: Callable[..., History],
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    settings: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    show_progress: bool = False,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
+) -> dict[str, Any]:
+    """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    `fit_search` trains a search in place, with the keywords `training`; `network` are those of its network, and `settings` those of
+    the search, which are kept with the weights. Returns the summary of the training, for JSON.
+    """
+    train, dev = labelled_queries(dataset, index, system.search.paper)
+    folder = checkpoint_folder(folder)
+    model = system.search.trained(index.dense.dimension, **network, seed=seed)
+    search: SubgraphSearch = system.search(model, **settings)
+    config = {"network": model.config(), **settings, "embedding": index.embedding_name, "seed": seed}
+    fit_network = partial(fit_search, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
+    return fit_and_save(fit_network, model, folder, system.name, config, training)
