@@ -139,6 +139,12 @@ def test_no_modules_import_each_other_in_a_circle():
     assert not circles(ROOMS)
 
 
+def test_only_a_training_imports_a_training():
+    trainings = {module for module in MODULES if module.startswith("graph_retrievers.systems.") and module.endswith(".training")}
+    assert trainings
+    assert {module for module, file in MODULES.items() if trainings & set(imports(file))} <= trainings
+
+
 def names_for_type_checkers():
     """Names of the root as its imports for type checkers give them: (name, module it comes from)."""
     tree = ast.parse((ENGINE / "__init__.py").read_text(encoding="utf-8"))
