@@ -154,7 +154,7 @@ def test_a_planner_is_told_of_the_scope_alone(engines, corpus):
     nodes, edges, _ = corpus
     index = shared(engines)
     index.within(tenant(7)).read_schema()
-    told = index.within(tenant(7))._facts.value
+    told = index.within(tenant(7)).facts.value
     types, triples = told("type_names"), told("schema triples")
     own = alone(corpus, 7).graph
     assert types == sorted(set(own.types))

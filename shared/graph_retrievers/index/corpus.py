@@ -34,17 +34,15 @@ class Corpus(ABC):
     facts : GraphFacts
         Of the whole graph: here :func:`~graph_retrievers.systems.traits.holds_passages` and others read.
     device : torch.device
+        The device of all tensors.
     """
 
     graph: CorpusGraph
     signals: Mapping[str, Any]
     embedding: Embedding | None
     relevance: RelevanceModel
-
-    @property
-    @abstractmethod
-    def facts(self) -> GraphFacts:
-        """Facts of the whole graph."""
+    facts: GraphFacts
+    device: torch.device
 
     @property
     @abstractmethod
@@ -54,11 +52,6 @@ class Corpus(ABC):
     @abstractmethod
     def within(self, scope: Any) -> Corpus:
         """Return the part of this corpus whose nodes satisfy a filter, as if there were no other nodes."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """The device of all tensors."""
 
     @property
     def embedding_name(self) -> str:

@@ -109,7 +109,8 @@ class GraphIndex(Corpus):
         edge_sources: Iterable[tuple[Any, int]] | None = None,
     ) -> None:
         check_not_empty(graph)
-        self.graph, self.signals = graph, dict(signals or {})
+        # The whole graph is at hand: it has the facts.
+        self.graph, self.facts, self.device, self.signals = graph, graph, graph.device, dict(signals or {})
         self.rows: Tensor | None = None
         self._scopes = SizedCache(_SCOPES, _COPIES * len(graph))
         for name, signal in self.signals.items():
@@ -627,16 +628,6 @@ class GraphIndex(Corpus):
     def __repr__(self) -> str:
         """Return the sizes and the signals of the index."""
         return f"GraphIndex({self.graph!r}, signals={list(self.signals)}, relevance={self.relevance.name!r})"
-
-    @property
-    def device(self) -> torch.device:
-        """The device of all tensors."""
-        return self.graph.device
-
-    @property
-    def facts(self) -> CorpusGraph:
-        """Facts of the whole graph, which is at hand."""
-        return self.graph
 
     @property
     def is_scope(self) -> bool:

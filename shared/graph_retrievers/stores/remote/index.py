@@ -151,7 +151,8 @@ class RemoteIndex(Corpus):
         self.dimension = getattr(vectors, "dimension", 0)
         self._reopen, self.pinned, self._newer = reopen, pinned, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
-        self._facts = StoredFacts(self.size, traits, self.read_schema)
+        self.device = torch.device("cpu")
+        self.facts: StoredFacts = StoredFacts(self.size, traits, self.read_schema)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
         pages = self.pages()
         pages.take(page)
@@ -182,11 +183,6 @@ class RemoteIndex(Corpus):
         return self.sentences is not None
 
     @property
-    def facts(self) -> StoredFacts:
-        """The stored facts of the graph."""
-        return self._facts
-
-    @property
     def graph(self) -> CorpusGraph:  # type: ignore[override]
         """Refuse what reads the whole graph."""
         raise WholeGraphError("all nodes and edges")
@@ -195,11 +191,6 @@ class RemoteIndex(Corpus):
     def is_scope(self) -> bool:
         """Whether this is the index of a scope."""
         return self.members is not None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of what is fetched."""
-        return torch.device("cpu")
 
     def __deepcopy__(self, memo: Any) -> RemoteIndex:
         """Return the index itself, which copies of a retriever share."""
@@ -268,10 +259,10 @@ class RemoteIndex(Corpus):
         index.sentences = None if self.sentences is None else self.sentences.within(graph.ids)
         index.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Most facts are of the whole graph; the types of the scope, and the relations between them, are read when they are needed.
-        traits = {name: value for name, value in self._facts.traits.items() if name != "schema triples"}
+        traits = {name: value for name, value in self.facts.traits.items() if name != "schema triples"}
         if len(traits.get("type_names", ())) > 1:
             del traits["type_names"]
-        index._facts = StoredFacts(index.size, traits, index.read_schema)
+        index.facts = StoredFacts(index.size, traits, index.read_schema)
         index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
         return index
 
@@ -290,6 +281,6 @@ class RemoteIndex(Corpus):
 
     def read_schema(self) -> None:
         """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""
-        if "schema triples" not in self._facts.traits:
+        if "schema triples" not in self.facts.traits:
             types, triples = call_engine("graph store", self.store.schema)
-            self._facts.traits |= {"type_names": list(types), "schema triples": list(triples)}
+            self.facts.traits |= {"type_names": list(types), "schema triples": list(triples)}
