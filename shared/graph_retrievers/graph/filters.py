@@ -440,9 +440,13 @@ def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
 
 
 def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
-    """Return which nodes have one of the types: Tensor, shape [N], bool."""
-    numbers = [number for number, name in enumerate(graph.type_names) if name in types]
-    return torch.isin(graph.node_types, torch.tensor(numbers, dtype=torch.int32, device=graph.device))
+    """Return which nodes have one of the types: Tensor, shape [N], bool, made once for all callers, who only read it."""
+
+    def make() -> Tensor:
+        numbers = [number for number, name in enumerate(graph.type_names) if name in types]
+        return torch.isin(graph.node_types, torch.tensor(numbers, dtype=torch.int32, device=graph.device))
+
+    return graph.cache.get(("types", frozenset(types)), make)
 
 
 _KINDS = {"text", "number", "list", "mapping"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Identity, Lazy
+from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
@@ -21,7 +21,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import warn_of_no_edges
 from graph_retrievers.graph.filters import filter_mask, type_mask
 from graph_retrievers.hits.hits import Hits
-from graph_retrievers.hits.of_candidates import Similarities, to_hits
+from graph_retrievers.hits.of_candidates import to_hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, note_that_nothing_passes, warn_of_unused_relevance
@@ -90,7 +90,12 @@ class MemoryRetriever(Retriever):
         """
         if queries.index is not self.index:
             raise InvalidArgumentError("The queries are on another index than the retriever; use retriever.over(queries.index).")
-        return MemoryBackend(self._narrowed(queries)).questions()
+        graph, types = self.index.graph, self.types
+        if self._composition.blank is not None:
+            queries = queries.without(self._composition.blank)
+        if types is None and self._composition.names and (names := self._excluded_types(queries.filtered)):
+            types = tuple(kind for kind in graph.type_names if kind not in names)
+        return MemoryBackend(queries if types is None else queries.narrowed(type_mask(graph, types))).questions()
 
     def rank(self, questions: Sequence[Question]) -> list[Candidates]:
         """Return everything that the operators find for each question, with filters applied, before it is cut to k or filled up.
@@ -101,8 +106,10 @@ class MemoryRetriever(Retriever):
 
     def hits(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[Hits]:
         """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
+        if not questions:
+            return []
         answers = list(map(self.answer, questions, lists))
-        return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace) if questions else [])
+        return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace))
 
     def _run(self, questions: Sequence[Question], search: Callable[[Question], Algorithm[Candidates]]) -> list[Candidates]:
         """Return what a search finds for each question; for several as one where the operators take them so."""
@@ -117,8 +124,6 @@ class MemoryRetriever(Retriever):
         return [each for part, candidates in zip(parts, lists, strict=True) for each in candidates.apart(part.count, part.nodes)]
 
     def _hits(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[Hits]:
-        if not questions:
-            return []
         queries, index = questions[0].queries, self.index
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
@@ -127,28 +132,6 @@ class MemoryRetriever(Retriever):
         mask = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(lists, index.graph, mask, plain, self._composition.reason, similarities, trace, notes)
-
-    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Lazy[Similarities]:
-        """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
-        if not self._compares(questions):
-            return Lazy(dict)
-        queries, rows = questions[0].queries, self._result_rows(questions, lists)
-        _ = queries.vectors
-        return Lazy(partial(queries.afresh().similarities, rows))
-
-    def _search_question(self, question: Question) -> Algorithm[Candidates]:
-        return (yield from self.answer(question, (yield from self.find(question))))
-
-    def _narrowed(self, queries: Queries) -> Queries:
-        graph, types = self.index.graph, self.types
-        if self._composition.blank is not None:
-            queries = queries.without(self._composition.blank)
-        if types is None:
-            names = self._composition.names and self._excluded_types(queries.filtered)
-            if not names:
-                return queries
-            types = tuple(kind for kind in graph.type_names if kind not in names)
-        return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
 
     def _excluded_types(self, filtered: Tensor | None) -> tuple[str, ...]:
         """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
@@ -194,7 +177,7 @@ class MemoryRetriever(Retriever):
                 index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, vector_source=vectors, **masks
             )
             questions = self.questions(queries)
-            lists = self._run(questions, self._search_question)
+            lists = self._run(questions, self.answer)
             if (mask := masks.get("filtered")) is not None:
                 note_that_nothing_passes(questions, lists, call.filters["filter"], mask.any)
             results += self._hits(questions, lists)

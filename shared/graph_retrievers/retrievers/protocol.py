@@ -101,12 +101,9 @@ class Call:
         )
 
     def parts(self, size: int) -> Iterator[Call]:
-        """Yield calls of `size` queries each, the last with the remaining queries."""
-        if len(self.queries) <= size:
-            yield self
-            return
+        """Yield calls of `size` queries each, the last with the remaining queries; none without queries."""
         for start in range(0, len(self.queries), size):
-            yield self.taken(slice(start, start + size))
+            yield self if len(self.queries) <= size else self.taken(slice(start, start + size))
 
 
 class BaseRetriever(ABC):
@@ -198,7 +195,7 @@ class BaseRetriever(ABC):
             If the vector is not [d], or contains NaN or infinity.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
-        return self._traced_results(self._single_call(query, k, vector, **filters, **inputs))[0]
+        return self._results(self._single_call(query, k, vector, **filters, **inputs))[0]
 
     def retrieve_batch(
         self,
@@ -236,7 +233,7 @@ class BaseRetriever(ABC):
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         call = self._call(queries, k, vectors, **filters, **inputs)
         parts = _by_scope(self._with_vectors(call) if isinstance(scope, (list, tuple)) else call)
-        return _in_order((places, self._traced_results(part)) for places, part in parts)
+        return _in_order((places, self._results(part)) for places, part in parts)
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
@@ -295,22 +292,18 @@ class BaseRetriever(ABC):
         """Return what limits the searches inside to the retriever's time limit, from now on."""
         return nullcontext() if self.time_limit is None else _ending_in(self.time_limit, self.name)
 
-    def _traced_results(self, call: Call) -> list[Hits]:
-        """Return the hits of each query of a call, and record them in OpenTelemetry."""
-        if tracing.TRACER is None:
-            return self._results(call)
-        with tracing.retrieving(self.name, call.queries, call.k) as span:
-            results = self._results(call)
-            tracing.record_results(span, results)
-            return results
-
     def _results(self, call: Call) -> list[Hits]:
-        """Return what :meth:`search` returns, and for empty queries what passes their filter."""
-        if "" not in map(str.strip, call.queries):
-            return self.search(call)
-        places, empty = _apart(call)
-        results = self.search(call.taken(places)) if places else []
-        return _in_order([(places, results), (empty, [self._unasked(call)] * len(empty))])
+        """Return what :meth:`search` returns, and for empty queries what passes their filter; OpenTelemetry gets a span of it."""
+        with nullcontext() if tracing.TRACER is None else tracing.retrieving(self.name, call.queries, call.k) as span:
+            if "" not in map(str.strip, call.queries):
+                results = self.search(call)
+            else:
+                places, empty = _apart(call)
+                asked = self.search(call.taken(places)) if places else []
+                results = _in_order([(places, asked), (empty, [self._unasked(call)] * len(empty))])
+            if span is not None:
+                tracing.record_results(span, results)
+            return results
 
     def _unasked(self, call: Call) -> Hits:
         """Return the hits of the empty queries of a call."""
@@ -370,29 +363,26 @@ class AsyncRetriever(BaseRetriever):
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, without blocking the event loop."""
 
-    async def _atraced_results(self, call: Call) -> list[Hits]:
-        if tracing.TRACER is None:
-            return await self._aresults(call)
-        with tracing.retrieving(self.name, call.queries, call.k) as span:
-            results = await self._aresults(call)
-            tracing.record_results(span, results)
-            return results
-
     async def _aresults(self, call: Call) -> list[Hits]:
-        if "" not in map(str.strip, call.queries):
-            return await self.asearch(call)
-        places, empty = _apart(call)
-        results = await self.asearch(call.taken(places)) if places else []
-        return _in_order([(places, results), (empty, [await in_thread(self._unasked, call)] * len(empty))])
+        with nullcontext() if tracing.TRACER is None else tracing.retrieving(self.name, call.queries, call.k) as span:
+            if "" not in map(str.strip, call.queries):
+                results = await self.asearch(call)
+            else:
+                places, empty = _apart(call)
+                asked = await self.asearch(call.taken(places)) if places else []
+                results = _in_order([(places, asked), (empty, [await in_thread(self._unasked, call)] * len(empty))])
+            if span is not None:
+                tracing.record_results(span, results)
+            return results
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop."""
-        return (await self._atraced_results(self._single_call(query, k, **arguments)))[0]
+        return (await self._aresults(self._single_call(query, k, **arguments)))[0]
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` returns for the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
-        return _in_order([(places, await self._atraced_results(call)) for places, call in parts])
+        return _in_order([(places, await self._aresults(call)) for places, call in parts])
 
 
 @contextmanager

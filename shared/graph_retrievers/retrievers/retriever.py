@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Never, Self, Unpack
 
 import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, keywords_of, positive, seconds, strings, typed
+from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
@@ -334,70 +336,58 @@ class Retriever(BaseRetriever):
         dense = getattr(self.index.signals.get("dense"), "reads", "") == "vector"
         return dense and self._composition.compares_vectors, self.index.embedding
 
-    def similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Similarities:
+    def _similarities(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> Lazy[Similarities]:
         """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
 
         `lists` has the nodes, chains and facts that become hits. A cosine is None if one of the two has no vector. The mapping is
         empty if the index has no vectors of nodes, or the vectors of questions are not available, or the operators read only words
         and edges and no vectors are given, because a question is not embedded only for this. That does not depend on the other
-        questions of a batch.
-
-        Examples
-        --------
-        >>> from graph_retrievers import GraphIndex, Retriever
-        >>> from graph_retrievers.search.queries import Queries
-        >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
-        >>> retriever = Retriever(index, "vector")
-        >>> questions = retriever.questions(Queries.of(index, ["Which loom?"], vectors=[[2, 0]]))
-        >>> retriever.similarities(questions, retriever.rank(questions))
-        {(0, 1): 0.6, (0, 0): 1.0}
+        questions of a batch. The cosines are computed when a hit is first read.
         """
-        return questions[0].queries.similarities(self._result_rows(questions, lists)) if self._compares(questions) else {}
-
-    def _compares(self, questions: Sequence[Question]) -> bool:
-        """Return whether hits have similarities."""
-        if not questions or not questions[0].has_vectors:
-            return False
         queries = questions[0].queries
-        if queries.index.signals["dense"].reads != "vector":
-            return False
-        return self._composition.compares_vectors or isinstance(queries.vector_source, Tensor)
-
-    def _result_rows(self, questions: Sequence[Question], lists: Sequence[Candidates]) -> list[np.ndarray]:
-        """Return the rows of the nodes that the hits of each question name."""
-        return [result_rows(candidates, question.ends) for question, candidates in zip(questions, lists, strict=True)]
+        compares = questions[0].has_vectors and queries.index.signals["dense"].reads == "vector"
+        if not compares or not (self._composition.compares_vectors or isinstance(queries.vector_source, Tensor)):
+            return Lazy(dict)
+        rows = [result_rows(candidates, question.ends) for question, candidates in zip(questions, lists, strict=True)]
+        _ = queries.vectors
+        # Without what else was computed for the questions.
+        return Lazy(partial(queries.afresh().similarities, rows))
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the class for each kind of index has its own."""
         raise InvalidArgumentError(f"{type(self).__name__} has no search of its own; derive it from MemoryRetriever.")
 
     def find(self, question: Question) -> Algorithm[Candidates]:
-        """Return everything that the operators find for a question, with filters applied."""
-        return self._find(question, question) if self.per_source is None else self._find_deeper(question, self.per_source)
+        """Return everything that the operators find for a question, with filters applied.
 
-    def _find(self, question: Question, inner: Question) -> Algorithm[Candidates]:
-        candidates = yield from self.operator.stepped(inner, Candidates.none())
-        # On stores, queries have no masks: the question knows what may be returned.
-        mask = question.returned(candidates.nodes)
-        return candidates if np.count_nonzero(mask) == len(candidates) else candidates.taken(np.flatnonzero(mask))
-
-    def _find_deeper(self, question: Question, most: int) -> Algorithm[Candidates]:
-        """Return what is found where a document has at most `most` hits: by a search for more nodes, if necessary for all."""
-        reach = min(DEEPER * question.k, question.size)
+        Where a document has at most `per_source` hits, they search for more nodes, if necessary for all.
+        """
+        most = self.per_source
+        deeper = question if most is None else question.asking(min(DEEPER * question.k, question.size))
         while True:
-            deeper = question.asking(reach)
-            candidates = yield from self._find(question, deeper)
+            candidates = yield from self.operator.stepped(deeper, Candidates.none())
+            # On stores, queries have no masks: the question knows what may be returned.
+            mask = question.returned(candidates.nodes)
+            if np.count_nonzero(mask) < len(candidates):
+                candidates = candidates.taken(np.flatnonzero(mask))
+            if most is None:
+                return candidates
             question.touched = deeper.touched
-            if reach >= question.size or len(candidates) < reach or self._composition.asks_model:
+            if deeper.k >= question.size or len(candidates) < deeper.k or self._composition.asks_model:
                 return candidates
             # Documents may have any number of nodes alike.
             cut = yield from per_source(question, candidates, most, self.source_field)
             if len(cut) >= question.k:
                 return candidates
-            reach = min(DEEPER * reach, question.size)
+            deeper = question.asking(min(DEEPER * deeper.k, question.size))
 
-    def answer(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the candidates that become the hits of a question: cut to k, filled up, with notes for the user."""
+    def answer(self, question: Question, candidates: Candidates | None = None) -> Algorithm[Candidates]:
+        """Return the candidates that become the hits of a question, by default those of :meth:`find`.
+
+        They are cut to k and filled up, and the question gets notes for the user.
+        """
+        if candidates is None:
+            candidates = yield from self.find(question)
         most = min(question.k, question.nodes)
         if self.per_source is not None:
             candidates = yield from per_source(question, candidates, self.per_source, self.source_field)

@@ -105,7 +105,7 @@ class MemoryBackend(Backend):
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return _passing(_typed(self.graph, tuple(types)), nodes)
+        return _passing(type_mask(self.graph, types), nodes)
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""
@@ -140,7 +140,7 @@ class MemoryBackend(Backend):
         queries, starts = self.queries, self.queries.starts if request.returned else self.queries.seeds_allowed
         masks = {"start": starts, "name": queries.named_allowed, "walk": queries.walk_allowed, "return": queries.allowed}
         mask = masks[request.among]
-        return both(_typed(self.graph, request.types), mask) if request.types else mask
+        return both(type_mask(self.graph, request.types), mask) if request.types else mask
 
     def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
@@ -529,11 +529,6 @@ def _predecessors(graph: CorpusGraph) -> tuple[np.ndarray, np.ndarray]:
     sources, targets = graph.on_host("sources").astype(np.int64), graph.on_host("targets").astype(np.int64)
     keys = np.unique((targets * len(graph) + sources)[sources != targets])
     return np.searchsorted(keys, np.arange(len(graph) + 1) * len(graph)), keys % len(graph)
-
-
-def _typed(graph: CorpusGraph, types: tuple[str, ...]) -> Tensor:
-    """Return which nodes have one of the types: Tensor, shape [N], bool."""
-    return graph.cache.get(("types", types), lambda: type_mask(graph, types))
 
 
 def _passing(mask: Tensor | None, nodes: np.ndarray) -> np.ndarray:

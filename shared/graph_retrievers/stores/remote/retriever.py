@@ -13,7 +13,7 @@ import numpy as np
 from graph_retrievers.cache import Lazy
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
-from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.driver import run
 from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
@@ -212,7 +212,7 @@ class RemoteRetriever(Retriever):
         if self._reads_schema:
             index.read_schema()
         parts = replace(call, filters=filters).parts(self.batch_size)
-        return [hits for part in parts if part.queries for hits in self._batch(index, part, scope)]
+        return [hits for part in parts for hits in self._batch(index, part, scope)]
 
     def _types_of(self, call: Call) -> Mapping[str, Any] | None:
         """Return the filter of the node types that may be returned; None for all.
@@ -238,7 +238,7 @@ class RemoteRetriever(Retriever):
         condition = call.filters.get("filter")
         try:
             questions = backend.questions()
-            answers = [_answer(retriever, question) for question in questions]
+            answers = list(map(retriever.answer, questions))
             candidates = run(backend, answers, backend.queries.trace, retriever.operator.name)
             if condition is not None:
                 passes = partial(_may_hold, self.index, *([] if scope is None else [scope]), condition)
@@ -309,7 +309,7 @@ def _hits(
     retriever: RemoteRetriever, backend: RemoteBackend, questions: Sequence[Question], candidates: Sequence[Candidates]
 ) -> list[Hits]:
     """Return what was found for a batch of questions as hits."""
-    similarities = retriever.similarities(questions, candidates)
+    similarities = retriever._similarities(questions, candidates).value
     graph, parts = backend.part(candidates)
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
     passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
@@ -317,12 +317,6 @@ def _hits(
     by_place = {(query, places[row]): value for (query, row), value in similarities.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
     return to_hits(parts, graph, passing, None, retriever.reason, Lazy(lambda: by_place), Trace(backend.queries.trace), notes)
-
-
-def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
-    """Return what becomes hits: the filter applied, cut to k, filled up."""
-    candidates = yield from retriever.find(question)
-    return (yield from retriever.answer(question, candidates))
 
 
 def _parts(operator: Operator) -> Iterator[Operator]:
