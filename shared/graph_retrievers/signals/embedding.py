@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -74,8 +74,11 @@ def model_name(model: Any) -> str:
     """
     if model is None:
         return ""
-    names = (getattr(model, attribute, None) for attribute in ("name", "model"))
-    return next((name for name in names if isinstance(name, str) and name), type(model).__name__)
+    for attribute in ("name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
 
 
 def described_model(model: Any) -> tuple[Any, int | None, str]:
@@ -101,9 +104,8 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     queries in another way. Where ``embed_query`` is not implemented, ``aembed_query`` is awaited. A call that fails with an error
     that passes is made again, as for documents. Raises InvalidArgumentError if a text is not valid Unicode.
     """
-    distinct, answers = _distinct(texts), _answers(model)
-    new = [text for text in distinct if text not in answers]
-    embed = _list_method(model)
+    answers, new = _known_and_new(model, texts)
+    embed = getattr(_inner(model), "embed_queries", None)
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
@@ -122,7 +124,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
             requests = requests._replace(batch_size=len(new), max_concurrency=1)
         for places, vectors in send(ask, new, requests, model_label(model)):
             answers.update(zip((new[place] for place in places), vectors, strict=True))
-    return _table([answers[text] for text in distinct], distinct, texts, width, name)
+    return _table([answers[text] for text in texts], width, name)
 
 
 async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
@@ -132,8 +134,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     """
     if not awaits_queries(model):
         return await asyncio.to_thread(embed_queries, model, texts, width, name)
-    distinct, answers = _distinct(texts), _answers(model)
-    new = [text for text in distinct if text not in answers]
+    answers, new = _known_and_new(model, texts)
     requests, inner = requests_for(model), _inner(model)
     retries = Retries(requests.max_retries, model_label(model))
 
@@ -163,7 +164,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
     if errors:
         raise errors[0]
-    return _table([answers[text] for text in distinct], distinct, texts, width, name)
+    return _table([answers[text] for text in texts], width, name)
 
 
 _ANSWERS: ContextVar[dict[Identity, dict[str, Any]] | None] = ContextVar("vectors and errors of queries", default=None)
@@ -188,10 +189,14 @@ def each_query_once() -> Iterator[None]:
         _ANSWERS.reset(token)
 
 
-def _answers(model: Any) -> dict[str, Any]:
-    """Return the vectors and the errors of queries that are known, to which others are added."""
+def _known_and_new(model: Any, texts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the vectors and the errors of queries that are known, to which others are added, and the other queries, each once."""
+    for text in texts:
+        # Tokenizers refuse the half of a surrogate pair, each in its own way.
+        check_text(text, "a query")
     caches = _ANSWERS.get()
-    return {} if caches is None else caches.setdefault(Identity(model), {})
+    answers: dict[str, Any] = {} if caches is None else caches.setdefault(Identity(model), {})
+    return answers, [text for text in dict.fromkeys(texts) if text not in answers]
 
 
 @contextmanager
@@ -207,17 +212,12 @@ def _keep_error(answers: dict[str, Any], text: str) -> Iterator[None]:
 
 def takes_lists(model: Any) -> bool:
     """Return whether a model embeds many queries in one call, as those do that compute in this process."""
-    return _list_method(model) is not None
+    return getattr(_inner(model), "embed_queries", None) is not None
 
 
 def awaits_queries(model: Any) -> bool:
     """Return whether :func:`aembed_queries` embeds queries where the caller can await; lists are left to the thread of a search."""
     return hasattr(model, "aembed_query") and not takes_lists(model)
-
-
-def _list_method(model: Any) -> Callable[[list[str]], Any] | None:
-    """Return the method of a model that embeds a list of queries; None if it has none."""
-    return getattr(_inner(model), "embed_queries", None)
 
 
 def _inner(model: Any) -> Any:
@@ -234,13 +234,6 @@ def model_label(model: Any) -> str:
     "The embedding model 'object'"
     """
     return f"The embedding model {model_name(model)!r}"
-
-
-def _distinct(texts: Sequence[str]) -> list[str]:
-    for text in texts:
-        # Tokenizers refuse the half of a surrogate pair, each in its own way.
-        check_text(text, "a query")
-    return list(dict.fromkeys(texts))
 
 
 def call_model(model: Any, method: str, argument: Any) -> Any:
@@ -264,19 +257,14 @@ def _row(model: Any, text: str, vector: Any, width: int | None, name: str) -> Te
     return check_vectors(vector.detach().cpu().unsqueeze(0) if isinstance(vector, Tensor) else [vector], 1, width, name)
 
 
-def _table(vectors: list[Any], distinct: list[str], texts: Sequence[str], width: int | None, name: str) -> Tensor:
-    """Return the vectors of texts from what is known of the distinct ones; raise the first error."""
+def _table(vectors: list[Any], width: int | None, name: str) -> Tensor:
+    """Return vectors of texts as one table; raise the first error among them."""
     for vector in vectors:
         if isinstance(vector, Exception):
             raise vector
         if len(vector) != (expected := len(vectors[0]) if width is None else width):
             check_vectors(vector.unsqueeze(0), 1, expected, name)
-    if not vectors:
-        return torch.empty((0, width or 0))
-    if len(distinct) < len(texts):
-        row_of = {text: row for row, text in enumerate(distinct)}
-        vectors = [vectors[row_of[text]] for text in texts]
-    return torch.stack(vectors)
+    return torch.stack(vectors) if vectors else torch.empty((0, width or 0))
 
 
 def _counted(model: Any, vectors: Any, count: int, width: int | None = None, name: str = "vectors") -> Tensor:
