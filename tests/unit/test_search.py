@@ -15,7 +15,7 @@ from graph_retrievers.core.compositions import Loop
 from graph_retrievers.core.driver import Named, Parallel, changed, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.recording import RECORD, inner_request, recorded
+from graph_retrievers.core.recording import RECORD, recorded
 from graph_retrievers.core.requests import (
     Degree,
     EdgesAmong,
@@ -35,6 +35,7 @@ from graph_retrievers.core.requests import (
     Vectors,
     Weights,
     WithQuery,
+    inner_request,
 )
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
@@ -602,7 +603,7 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
         assert RECORD.get() is None and [one.entry for one in found] == trace
         run(MemoryBackend(queries), [asks(0) for _ in texts], trace)
         assert len(found) < len(trace), "nothing is kept behind the block"
-        assert all(inner_request(request).traced_type is one.entry.request for one in found for request in one.requests)
+        assert all(type(inner_request(request)) is one.entry.request for one in found for request in one.requests)
         assert [len(one.requests) for one in found] == [len(texts)] * len(found)
         columns = [(one.nodes, one.scores, one.near) for one in found]
         told = [[None if part is None else part.tolist() for part in parts] for parts in columns]

@@ -15,7 +15,7 @@ from graph_retrievers.core.candidates import MisfitError
 from graph_retrievers.core.checks import check_answers, check_requests
 from graph_retrievers.core.limits import LIMITS, limit_over
 from graph_retrievers.core.recording import RECORD, record
-from graph_retrievers.core.requests import Request
+from graph_retrievers.core.requests import Request, inner_request
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.errors import DatabaseUnreachableError, InvalidArgumentError, shown
 
@@ -194,7 +194,7 @@ def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] |
     for call in calls.values():
         requests, count = [(task.place, request) for task, request, *_ in call], len(trace or ())
         first, around = requests[0][1], traces.SURROUNDING
-        with nullcontext() if around is None else around(first.traced_type.__name__) as report:
+        with nullcontext() if around is None else around(type(inner_request(first)).__name__) as report:
             results = type(first).together(backend, requests)
             check_answers(results, requests)
             if trace is not None and len(trace) > count:
@@ -227,7 +227,7 @@ def _trace_entry(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]
         else:
             places.update(task.place[np.flatnonzero(np.bincount(rows // size))].tolist())
             nodes += len(rows)
-    return Asked(step, call[0][1].traced_type, tuple(names), len(places), nodes, seconds)
+    return Asked(step, type(inner_request(call[0][1])), tuple(names), len(places), nodes, seconds)
 
 
 def _check_algorithms(algorithms: Any, owner: str) -> None:

@@ -28,8 +28,8 @@ class Question:
     text : str
     k : int
         Number of requested nodes.
-    size : int
-        Number of nodes N of the graph.
+    size, nodes : int
+        Number of nodes N of the graph; `size` is that of all nodes of :class:`Questions`.
     ids : sequence of str, length N
     queries : Batch
         All questions of the batch, with their vectors.
@@ -52,7 +52,7 @@ class Question:
         self.place: Any = place
         self.queries: Any = backend.queries
         self.text, self.k = self.queries.texts[place], self.queries.k
-        self.ids, self.size = backend.ids, backend.size
+        self.ids, self.size, self.nodes = backend.ids, backend.size, backend.size
         self.corpus: Any = self.queries.index
         self.signals = tuple(self.corpus.signals)
         self.notes: list[str] = []
@@ -93,11 +93,6 @@ class Question:
     def members(self) -> list[Question]:
         """The questions: this one, or several that are one (:class:`Questions`)."""
         return [self]
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes N of the graph, also for several questions."""
-        return self.members[0].size  # type: ignore[no-any-return]
 
     def owners(self, nodes: np.ndarray) -> np.ndarray | None:
         """Return the question of each node, shape [n], if there are several (:class:`Questions`); None for one question."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graph_retrievers.core.requests import Request, WithQuery
+from graph_retrievers.core.requests import Request, inner_request
 
 
 class StepResult(NamedTuple):
@@ -86,13 +86,6 @@ def record(
     mask = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[mask] for column in (scores, near))
     results.append(StepResult(call, nodes[mask], scores, near, requests))
-
-
-def inner_request(request: Any) -> Request:
-    """Return the request itself, for any text that replaces the question."""
-    while isinstance(request, WithQuery):
-        request = request.request
-    return request  # type: ignore[no-any-return]
 
 
 def _nodes_and_scores(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:

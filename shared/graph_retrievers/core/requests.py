@@ -103,11 +103,6 @@ class Request:
         """Number of nodes in the request, or of requested nodes."""
         return len(getattr(self, "nodes", ()))
 
-    @property
-    def traced_type(self) -> type[Request]:
-        """Its type in the trace."""
-        return type(self)
-
 
 class Near(NamedTuple):
     """Neighbours of n nodes, T in all.
@@ -603,14 +598,16 @@ class WithQuery(Request):
         """Number of nodes in the request, or of requested nodes."""
         return int(self.request.size)
 
-    @property
-    def traced_type(self) -> type[Request]:
-        """The type of the request."""
-        return self.request.traced_type  # type: ignore[no-any-return]
-
     def key(self) -> Hashable:
         """Return the key of the request, and what else requests answered together have in common."""
         return WithQuery, self.request.key(), self.exclude_types, self.returned
+
+
+def inner_request(request: Any) -> Request:
+    """Return the request itself, for any text that replaces the question."""
+    while isinstance(request, WithQuery):
+        request = request.request
+    return request  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,10 +98,7 @@ class MemoryBackend(Backend):
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
         """Return which nodes, shape [n], may "return", "start", be seeds by "name", or "walk", or pass the "filter": bool, [n]."""
-        queries = self.queries
-        starts = {"start": queries.seeds_allowed, "name": queries.named_allowed}
-        masks = {**starts, "return": queries.allowed, "walk": queries.walk_allowed, "filter": queries.filtered}
-        return _passing(masks[what], nodes)
+        return _passing(self.queries.masks[what], nodes)
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
@@ -132,15 +129,11 @@ class MemoryBackend(Backend):
     def nearest(self, requests: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
         first, width = requests[0][1], max(request.k for _, request in requests)
+        mask = self.queries.starts if first.returned and first.among == "start" else self.queries.masks[first.among]
+        if first.types:
+            mask = both(type_mask(self.graph, first.types), mask)
         queries, places = self._search_queries(requests, first.signal)
-        return _request_answers(*queries.search(first.signal, width, self._mask(first)), places, requests, self.size)
-
-    def _mask(self, request: Nearest) -> Tensor | None:
-        """Return the nodes that may be found."""
-        queries, starts = self.queries, self.queries.starts if request.returned else self.queries.seeds_allowed
-        masks = {"start": starts, "name": queries.named_allowed, "walk": queries.walk_allowed, "return": queries.allowed}
-        mask = masks[request.among]
-        return both(type_mask(self.graph, request.types), mask) if request.types else mask
+        return _request_answers(*queries.search(first.signal, width, mask), places, requests, self.size)
 
     def closest(self, requests: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""

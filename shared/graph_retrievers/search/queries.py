@@ -151,6 +151,12 @@ class Queries(Batch):
         return self.vectors if self.index.signal(signal).reads == "vector" else list(self.texts)
 
     @cached_property
+    def masks(self) -> dict[str, Tensor | None]:
+        """The nodes that may "start", be seeds by "name", "walk" and "return", and that pass the "filter"; None for all."""
+        starts = {"start": self.seeds_allowed, "name": self.named_allowed}
+        return {**starts, "walk": self.walk_allowed, "return": self.allowed, "filter": self.filtered}
+
+    @cached_property
     def starts(self) -> Tensor | None:
         """Nodes that may start a traversal and may be returned: Tensor, shape [N], bool, or None for all."""
         return both(self.seeds_allowed, self.allowed)

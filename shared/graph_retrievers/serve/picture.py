@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.recording import StepResult, inner_request, recorded
+from graph_retrievers.core.recording import StepResult, recorded
+from graph_retrievers.core.requests import inner_request
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
