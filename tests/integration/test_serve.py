@@ -23,7 +23,6 @@ from starlette.testclient import TestClient
 from graph_retrievers import BM25, GAR, Edge, GraphIndex, Hits, Node, Operator, Retriever, SpreadingActivation, WalkFusion
 from graph_retrievers.commands.cli import main
 from graph_retrievers.core.limits import limit_over
-from graph_retrievers.core.recording import recorded
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Scores, WithQuery
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
@@ -31,6 +30,7 @@ from graph_retrievers.operators import OperatorKind
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
 from graph_retrievers.serve.app import available_retrievers, is_local_host, search_app
+from graph_retrievers.serve.recording import recorded
 from tests.helpers import HashEmbedding, linked_index
 from tests.hostile_texts import HOSTILE
 from tests.retrievers import on

@@ -12,10 +12,9 @@ from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriev
 from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, best, followed, found_by, order, reached, stacked
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.compositions import Loop
-from graph_retrievers.core.driver import Named, Parallel, changed, run
+from graph_retrievers.core.driver import Named, Parallel, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.recording import RECORD, recorded
 from graph_retrievers.core.requests import (
     Degree,
     EdgesAmong,
@@ -37,13 +36,16 @@ from graph_retrievers.core.requests import (
     WithQuery,
     inner_request,
 )
+from graph_retrievers.core.trace import RECORD
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
 from graph_retrievers.search.backend import smoothed
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.serve.recording import recorded
 from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.systems.lightrag.keywords import changed
 from tests.rankings import Ranking, lists_of, ranked, ranking_of
 from tests.references.fastinsight import neighbours
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from operator import attrgetter
 from time import perf_counter
@@ -14,12 +14,11 @@ from graph_retrievers.core import trace as traces
 from graph_retrievers.core.candidates import MisfitError
 from graph_retrievers.core.checks import check_answers, check_requests
 from graph_retrievers.core.limits import LIMITS, limit_over
-from graph_retrievers.core.recording import RECORD, record
 from graph_retrievers.core.requests import Request, inner_request
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.errors import DatabaseUnreachableError, InvalidArgumentError, shown
 
-__all__ = ["changed", "run"]
+__all__ = ["run"]
 
 T = TypeVar("T")
 _COSTLY = attrgetter("costly")
@@ -204,8 +203,8 @@ def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] |
                 trace.append(_trace_entry(step, call, perf_counter() - start, size))
                 if report is not None:
                     report(trace[-1])
-                if (log := RECORD.get()) is not None:
-                    record(log, trace[-1], [request for _, request in requests], results, size, type(requests[0][0]) is not int)
+                if (record := traces.RECORD.get()) is not None:
+                    record(trace[-1], [request for _, request in requests], results, size, type(requests[0][0]) is not int)
             start = perf_counter()
         for (*_, slots, slot), answer in zip(call, results, strict=True):
             slots[slot] = answer
@@ -250,26 +249,3 @@ def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgume
     message = f"{owner or 'A search'} asked for {type(request).__name__} with {values}"
     why = f"requests that agree in them are answered together ({error})"
     return InvalidArgumentError(f"{message}; expected hashable values, such as strings and tuples, as {why}.")
-
-
-def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Algorithm[T]:
-    """Return the result of an algorithm, with its requests replaced by others.
-
-    >>> def twice(number):
-    ...     return 2 * (yield number)
-    >>> from graph_retrievers.core.requests import Nearest
-    >>> next(changed(twice(Nearest(1)), lambda request: Nearest(request.k + 1))).k
-    2
-    """
-    answer = None
-    while True:
-        try:
-            request = algorithm.send(answer)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        if isinstance(request, Parallel):
-            answer = yield Parallel([changed(each, change) for each in request.algorithms], request.places)
-        elif isinstance(request, Named):
-            answer = yield Named(request.name, changed(request.algorithm, change))
-        else:
-            answer = yield change(request) if isinstance(request, Request) else tuple(map(change, request))

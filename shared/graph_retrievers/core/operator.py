@@ -7,7 +7,7 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import Parameter, signature
 from numbers import Number
@@ -20,7 +20,7 @@ from graph_retrievers.arguments import typed
 from graph_retrievers.core.candidates import Candidates, MisfitError
 from graph_retrievers.core.checks import check_candidates
 from graph_retrievers.core.driver import Algorithm, Named, Parallel
-from graph_retrievers.core.question import Question, Questions
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
@@ -220,19 +220,6 @@ def side_by_side(operators: Sequence[Operator], question: Question, candidates: 
     for part in questions:
         question.take(part)
     return lists  # type: ignore[no-any-return]
-
-
-def one_by_one(
-    questions: Questions, candidates: Candidates, search: Callable[[Question, Candidates], Algorithm[Candidates]]
-) -> Algorithm[Candidates]:
-    """Return what a search for one question finds for each of several, which run side by side."""
-    parts = candidates.apart(questions.count, questions.nodes)
-    members = [
-        question.with_notes(notes, questions.k) for question, notes in zip(questions.members, questions.request_notes, strict=True)
-    ]
-    searches = [search(question, part) for question, part in zip(members, parts, strict=True)]
-    lists = yield Parallel(searches, [question.place for question in questions.members])
-    return Candidates.of_each(lists, questions.nodes)
 
 
 def _repr(value: Any) -> str:

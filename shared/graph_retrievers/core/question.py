@@ -121,12 +121,8 @@ class Question:
 
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
-        return self.with_notes([])
-
-    def with_notes(self, notes: list[str], k: int | None = None) -> Self:
-        """Return this question with other notes, to which an algorithm adds, and for another k."""
         other = copy(self)
-        other.notes, other.k = notes, self.k if k is None else k
+        other.notes = []
         return other
 
     def __copy__(self) -> Self:

@@ -68,7 +68,7 @@ class Request:
     costly : bool
         Whether a call costs as much as a call of a model. It then waits until all questions of a batch request something costly.
     tells : str
-        What the answer says about nodes, for recording a search (:mod:`graph_retrievers.core.recording`): "ranked",
+        What the answer says about nodes, for recording a search (:mod:`graph_retrievers.serve.recording`): "ranked",
         ``(nodes, scores)``; "scores" of the request's `nodes`; "neighbors" of these, a :class:`Near`; "edges" at these, ``(owner,
         edges, neighbors)``; "names", rows by name; "" for nothing.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from graph_retrievers.core.requests import Request
@@ -62,6 +63,12 @@ class Trace(list[Asked]):
             lines.append(f"{call.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
         return "\n".join(lines)
 
+
+RECORD: ContextVar[Callable[[Asked, Sequence[Request], Sequence[Any], int | None, bool], None] | None] = ContextVar(
+    "record of the present search", default=None
+)
+"""What is given each call of the searches here, its requests and their answers, the number of nodes, if it is known, and whether
+several questions ask as one; None unless a search is recorded."""
 
 _Surrounding = Callable[[str], AbstractContextManager[Callable[[Asked], None] | None]]
 

@@ -15,8 +15,7 @@ from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
-from graph_retrievers.core.recording import RECORD
-from graph_retrievers.core.trace import Trace
+from graph_retrievers.core.trace import RECORD, Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import warn_of_no_edges
 from graph_retrievers.graph.filters import filter_mask, type_mask

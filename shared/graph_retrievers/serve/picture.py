@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.recording import StepResult, recorded
 from graph_retrievers.core.requests import inner_request
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -23,6 +22,7 @@ from graph_retrievers.hits.hits import Hits
 from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import filled_page
+from graph_retrievers.serve.recording import StepResult, recorded
 
 __all__ = ["picture", "search_page", "subgraph"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +15,7 @@ from graph_retrievers.arguments import as_list, choice, is_number, positive, str
 from graph_retrievers.cache import Identity
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import Algorithm, changed
+from graph_retrievers.core.driver import Algorithm, Named, Parallel
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Pairs, Request, Similarity, WithQuery
@@ -27,6 +27,7 @@ from graph_retrievers.systems.asking import TEXT, array, prompt_text, record
 
 __all__ = ["KeywordSearch"]
 
+T = TypeVar("T")
 _HIGH, _LOW = "high_level_keywords", "low_level_keywords"
 KEYWORDS_SCHEMA = record(dict.fromkeys((_HIGH, _LOW), array(TEXT)))
 """JSON schema of the keywords of a question."""
@@ -187,6 +188,29 @@ class KeywordSearch(Composite):
         """Return the products of the lengths of questions and edges, which their scores are divided by for cosines."""
         signal: Any = queries.index.signal(self.operators[0].signal)  # type: ignore[attr-defined]
         return signal.norms[rows] * queries.lengths[batch]  # type: ignore[no-any-return]
+
+
+def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Algorithm[T]:
+    """Return the result of an algorithm, with its requests replaced by others.
+
+    >>> def twice(number):
+    ...     return 2 * (yield number)
+    >>> from graph_retrievers.core.requests import Nearest
+    >>> next(changed(twice(Nearest(1)), lambda request: Nearest(request.k + 1))).k
+    2
+    """
+    answer = None
+    while True:
+        try:
+            request = algorithm.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        if isinstance(request, Parallel):
+            answer = yield Parallel([changed(each, change) for each in request.algorithms], request.places)
+        elif isinstance(request, Named):
+            answer = yield Named(request.name, changed(request.algorithm, change))
+        else:
+            answer = yield change(request) if isinstance(request, Request) else tuple(map(change, request))
 
 
 @dataclass(frozen=True, eq=False)

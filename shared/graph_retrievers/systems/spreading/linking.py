@@ -13,8 +13,8 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates, distinct
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
+from graph_retrievers.core.driver import Algorithm, Parallel
+from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
@@ -193,7 +193,7 @@ class EntityLinking(Operator):
         fold, entities = self.case == "fold", None
         if self.language_model is not None or "entities" in question.queries.inputs:
             if isinstance(question, Questions):
-                return (yield from one_by_one(question, candidates, self.search))
+                return (yield from self._one_by_one(question, candidates))
             entities, notes = yield Entities(self.language_model)
             question.notes += notes
         if entities is None:
@@ -221,6 +221,13 @@ class EntityLinking(Operator):
         by = distinct(scores, nodes, question.owners(nodes))
         nodes, operators = nodes[by], (self.name, VectorSearch.name)
         return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(seeds)).astype(np.int64), operators)
+
+    def _one_by_one(self, questions: Questions, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return what is found for each of several questions, which are searched side by side."""
+        parts = zip(questions.members, candidates.apart(questions.count, questions.nodes), strict=True)
+        searches = [self.search(question.asking(questions.k), part) for question, part in parts]
+        lists = yield Parallel(searches, [question.place for question in questions.members])
+        return Candidates.of_each(lists, questions.nodes)
 
     def _searches(
         self, question: Question, counts: np.ndarray, entities: Sequence[str], missing: Sequence[str]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graph_retrievers.core.requests import Request, inner_request
+from graph_retrievers.core.trace import RECORD, Asked
 
 
 class StepResult(NamedTuple):
@@ -30,15 +31,13 @@ class StepResult(NamedTuple):
         The requests, in the order of the questions.
     """
 
-    entry: Any
+    entry: Asked
     nodes: np.ndarray
     scores: np.ndarray | None = None
     near: np.ndarray | None = None
     requests: Sequence[Request] = ()
 
 
-RECORD: ContextVar[list[StepResult] | None] = ContextVar("record of the present search", default=None)
-"""Where the searches of this thread add what they find; None unless they are recorded."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -56,20 +55,15 @@ def recorded() -> Iterator[list[StepResult]]:
     ('Nearest', [1])
     """
     results: list[StepResult] = []
-    token = RECORD.set(results)
+    token = RECORD.set(partial(_record, results))
     try:
         yield results
     finally:
         RECORD.reset(token)
 
 
-def record(
-    results: list[StepResult],
-    call: Any,
-    requests: Sequence[Request],
-    answers: Sequence[Any],
-    size: Any = None,
-    of_many: bool = False,
+def _record(
+    results: list[StepResult], entry: Asked, requests: Sequence[Request], answers: Sequence[Any], size: Any, of_many: bool
 ) -> None:
     """Add the results of a call to a record, without nodes of `size` or above, which are not in the corpus.
 
@@ -85,7 +79,7 @@ def record(
         nodes, near = nodes % size, None if near is None else near % size
     mask = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[mask] for column in (scores, near))
-    results.append(StepResult(call, nodes[mask], scores, near, requests))
+    results.append(StepResult(entry, nodes[mask], scores, near, requests))
 
 
 def _nodes_and_scores(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
