@@ -20,7 +20,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.plain import check_text, copied, plain
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import slices
 
 __all__ = ["CorpusGraph", "Edge", "Node"]
 

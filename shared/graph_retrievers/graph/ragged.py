@@ -1,4 +1,4 @@
-"""Tensor functions on rows of different lengths, from which every graph operator is built."""
+"""Functions on rows of different lengths, such as those of CSR matrices, and on the order of scores, as tensors or as arrays."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
     tensor([1, 2, 3, 0])
     """
     values, order = torch.sort(scores, dim=-1, descending=True, stable=True)
-    run = _runs(values, _slack(values, tolerance))
+    run = _ties(values, _slack(values, tolerance))
     if run is None:
         return order
     return order.gather(-1, torch.argsort(run * scores.shape[-1] + order, dim=-1))
 
 
-def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
+def _ties(values: Tensor, slack: Tensor) -> Tensor | None:
     """Return the run of each score, counted over all rows: the scores no further below the first of the run than its slack.
 
     `values` and `slack` have shape [..., K], the values of a row fall. A processor gives None where all scores of every run are
@@ -127,6 +127,26 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     return owner, entry
 
 
+def slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries of rows, shape [n], of a CSR matrix: for each entry, the place of its row (ascending) and its position.
+
+    >>> [part.tolist() for part in slices(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[0, 0, 0, 1, 1], [2, 3, 4, 0, 1]]
+    """
+    start = indptr.take(rows)
+    return runs(start, indptr.take(rows + 1) - start)
+
+
+def runs(start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in runs, `start` and `length` of shape [n], one after another: for each, its run and itself.
+
+    >>> [part.tolist() for part in runs(np.array([7, 2]), np.array([2, 1]))]
+    [[0, 0, 1], [7, 8, 2]]
+    """
+    owner = np.repeat(np.arange(len(start)), length)
+    return owner, np.arange(len(owner)) + (start - np.cumsum(length) + length).take(owner)
+
+
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
     """Return the k (at most N) largest entries of each row [B, N], best first, and their columns; ties go to the lower column.
 
@@ -161,7 +181,7 @@ def _lowest_of_level(scores: Tensor, values: Tensor, k: int, slack: Tensor) -> T
 
     `values`, shape [B, k + 1], are the largest, and `slack`, of the same shape, the tolerance of each.
     """
-    run, cut = _runs(values, slack), values[:, k - 1 : k]
+    run, cut = _ties(values, slack), values[:, k - 1 : k]
     if run is not None:
         cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
     slack = torch.where(torch.isinf(cut), 0.0, slack.gather(1, (values == cut).int().argmax(1, keepdim=True)))

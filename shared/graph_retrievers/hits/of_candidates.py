@@ -248,13 +248,13 @@ def _stacked(tables: Sequence[np.ndarray], width: int) -> np.ndarray:
     return np.concatenate([wider(table, width) for table in tables]) if tables else np.zeros((0, width), np.int64)
 
 
-class _HitMaker:
+class _HitMaker(NamedTuple):
     """Makes the hits of a question."""
 
-    def __init__(
-        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, similarities: Lazy[Similarities]
-    ) -> None:
-        self.paths, self.plain, self.reason, self.similarities = paths, plain, reason, similarities
+    paths: _Paths
+    plain: Callable[[int, str], int | None] | None
+    reason: str
+    similarities: Lazy[Similarities]
 
     def hits(self, b: int, candidates: Candidates, trails: _Steps, chain_steps: _Steps | None) -> tuple[Hit, ...]:
         """Return the nodes, chains and facts found for the question with the number b, whose paths have these steps."""

@@ -11,7 +11,7 @@ from graph_retrievers.core.candidates import newly_reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import slices
 
 
 @dataclass(frozen=True, eq=False)

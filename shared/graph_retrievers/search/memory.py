@@ -48,8 +48,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, sh
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
-from graph_retrievers.graph.ragged import ranked_on_host, top_k
-from graph_retrievers.graph.runs import runs, slices
+from graph_retrievers.graph.ragged import ranked_on_host, runs, slices, top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by

@@ -25,8 +25,7 @@ from graph_retrievers.core.requests import Nearest, Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.edge_sums import edge_sums, summed
-from graph_retrievers.graph.ragged import min_max, ranked_on_host, top_k
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import min_max, ranked_on_host, slices, top_k
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.queries import Queries

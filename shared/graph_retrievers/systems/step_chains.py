@@ -10,7 +10,7 @@ from graph_retrievers.core.candidates import best, places_of
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Similarity
-from graph_retrievers.graph.runs import runs
+from graph_retrievers.graph.ragged import runs
 from graph_retrievers.search.steps import Steps, arrow, first_steps
 from graph_retrievers.systems.asking import names_of
 

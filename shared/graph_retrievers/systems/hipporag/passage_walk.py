@@ -17,8 +17,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Nearest, WeightedNeighbors, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import min_max, slices
 from graph_retrievers.index import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch

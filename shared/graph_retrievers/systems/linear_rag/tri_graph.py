@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.cache import Cache, Identity
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import slices
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.entities import EntityExtractor, entity_key, found_names
 from graph_retrievers.signals.named_sentences import SentenceRows, passage_names

@@ -19,7 +19,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Near
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.graph.ragged import slices
 from graph_retrievers.systems.spreading.propagation import SEMANTICS
 
 __all__ = ["ChainSearch"]
