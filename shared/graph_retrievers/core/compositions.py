@@ -142,20 +142,15 @@ class Loop(Pipeline):
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Repeat the round; of several questions, for those that go on."""
-        size: Any = 0
-        done = list[Candidates]()
+        done, counts = list[Candidates](), np.zeros(question.count, np.int64)
         while True:
-            groups = question.owners(candidates.nodes)
-            before, size = size, len(candidates) if groups is None else np.bincount(groups, minlength=question.count)
-            stop = (size <= before) | (size >= self.budget)
-            if groups is None:
-                if stop:
-                    return candidates
-            else:
-                still = ~stop[groups]
+            before, counts = counts, question.counts(candidates.nodes)
+            stop = (counts <= before) | (counts >= self.budget)
+            if stop.all():
+                return question.grouped(concatenated([*done, candidates])) if done else candidates
+            if stop.any():
+                still = ~stop[candidates.nodes // question.nodes]
                 done.append(candidates.taken(np.flatnonzero(~still)))
-                if not still.any():
-                    return question.grouped(concatenated(done))
                 candidates = candidates.taken(np.flatnonzero(still))
             candidates = yield from super().search(question, candidates)
 

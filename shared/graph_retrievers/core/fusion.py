@@ -7,7 +7,7 @@ from numbers import Real
 
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of, places_within
+from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of, places_within, starts
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.errors import InvalidArgumentError, shown
 
@@ -118,6 +118,5 @@ def turns(lists: Sequence[np.ndarray], ranks: Sequence[int]) -> np.ndarray:
     turn = np.concatenate([np.arange(len(part)) * len(lists) + number for part, number in zip(lists, ranks, strict=True)])
     # Equal entries one after another, in the order of the lists.
     by = np.argsort(values, kind="stable")
-    entries = values[by]
-    first = np.flatnonzero(np.append(True, entries[1:] != entries[:-1])[: len(by)])
+    first = starts(values[by])
     return by[first][np.argsort(np.minimum.reduceat(turn[by], first))] if len(by) else by

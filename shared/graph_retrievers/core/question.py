@@ -98,6 +98,10 @@ class Question:
         """Return the question of each node, shape [n], if there are several (:class:`Questions`); None for one question."""
         return None
 
+    def counts(self, nodes: np.ndarray) -> np.ndarray:
+        """Return how many of some nodes, shape [n], each question has: int64, shape [count]."""
+        return np.bincount(nodes // self.nodes, minlength=self.count)
+
     def note(self, text: str, of: int = 0) -> None:
         """Add a note, of several questions to that at the place `of`."""
         self.members[of].notes.append(text)
@@ -114,9 +118,7 @@ class Question:
 
     def visited(self, nodes: np.ndarray) -> None:
         """Count the visited nodes, shape [n], of each question."""
-        groups = self.owners(nodes)
-        counts = [len(nodes)] if groups is None else np.bincount(groups, minlength=self.count).tolist()
-        for question, count in zip(self.members, counts, strict=True):
+        for question, count in zip(self.members, self.counts(nodes).tolist(), strict=True):
             question.touched = count
 
     def apart(self) -> Self:

@@ -396,7 +396,7 @@ class Retriever(BaseRetriever):
         groups = question.owners(candidates.nodes)
         # An operator that appends may score nodes higher than those above them.
         candidates = replace(candidates, scores=falling(candidates.scores, groups))
-        counts = [len(candidates)] if groups is None else np.bincount(groups, minlength=question.count).tolist()
+        counts = question.counts(candidates.nodes).tolist()
         for n, count in enumerate(counts):
             for note in self._composition.notes if count else (NOTHING_FOUND, *self._composition.notes):
                 question.note(note, n)

@@ -52,7 +52,7 @@ class Backfill(Operator):
         """Return the candidates, followed by the added nodes."""
         corpus, k = question.corpus, min(question.k, question.nodes)
         dense = corpus.has_dense and (question.has_vectors or not corpus.has_bm25)
-        counts = np.bincount(candidates.nodes // question.nodes, minlength=question.count)
+        counts = question.counts(candidates.nodes)
         if not (counts < k).any() or not (dense or corpus.has_bm25):
             return candidates
         reach = k if self.per_source is None else min(DEEPER * k, question.size)

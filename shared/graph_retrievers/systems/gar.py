@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, descending, found_by, order, places_within, runs
+from graph_retrievers.core.candidates import Candidates, best, descending, found_by, order, places_within, runs, starts
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -83,7 +83,7 @@ class AdaptiveReranking(Operator):
                 texts = (yield PathTexts(_stepped(batch, source))) if paths else None
                 scores, near = yield Relevance(batch, texts=texts, notes=question.request_notes), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
-                balance -= np.bincount(batch // size, minlength=question.count)
+                balance -= question.counts(batch)
                 frontier.priority[batch] = inf
                 initial, frontier.nodes = (frontier.unscored(pool, balance) for pool in (initial, frontier.nodes))
                 frontier.enter(batch, scores, near, balance)  # line 9
@@ -132,10 +132,10 @@ class _Frontier:
         node, lead = node[firsts], lead[firsts]
         new = self.priority[node] == -inf
         # Of each node that leads to some: the place of its first neighbour, and how many nodes wait before its neighbours enter.
-        place = np.flatnonzero(np.concatenate([[True], lead[1:] != lead[:-1]]))
+        place = starts(lead)
         leads, before = lead[place], np.cumsum(new)[place] - new[place]
         owner, score = batch[leads] // size, scores[leads]
-        waiting = np.bincount(self.nodes // size, minlength=len(balance))[owner] + before - before[np.searchsorted(owner, owner)]
+        waiting = self.question.counts(self.nodes)[owner] + before - before[np.searchsorted(owner, owner)]
         enters = waiting < balance[owner]
         np.minimum.at(self.lowest, owner[enters], score[enters])
         leads_on = np.zeros(len(batch), bool)

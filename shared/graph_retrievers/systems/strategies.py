@@ -57,8 +57,7 @@ class _Pool:
 
     def counts(self, places: np.ndarray) -> np.ndarray:
         """Return how many of some places each question has."""
-        groups = self.question.owners(self.nodes[places])
-        return np.array([len(places)]) if groups is None else np.bincount(groups, minlength=self.question.count)
+        return self.question.counts(self.nodes[places])
 
     def unfinished(self, places: np.ndarray) -> np.ndarray:
         """Return those of some places, shape [n], whose questions have nodes left to select."""

@@ -205,7 +205,7 @@ class EntityLinking(Operator):
         if self.exclude_types:
             seeds = seeds[~question.typed(seeds, self.exclude_types)]
         missing = list[str]() if entities is None else [name for name, rows in matches if not np.isin(rows, seeds).any()]
-        counts = np.bincount(seeds // question.nodes, minlength=question.count)
+        counts = question.counts(seeds)
         searches = self._searches(question, counts, entities or (), missing)
         if not searches:
             return Candidates.seeds(seeds, np.ones(len(seeds), np.float32), self.name)
