@@ -186,5 +186,5 @@ def test_calls_share_batches_on_a_gpu_by_default(monkeypatch):
     assert shared._shared_calls.limit == 4
     shared.retrieve_batch(["loom"] * 6)
     assert seen == [0, 1, 2, 3, 0, 1]
-    monkeypatch.setattr(type(index), "device", torch.device("cuda"))
+    monkeypatch.setattr(index, "device", torch.device("cuda"))
     assert Retriever(index, BM25Search())._shared_calls is not None

@@ -232,8 +232,9 @@ class BaseRetriever(ABC):
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         call = self._call(queries, k, vectors, **filters, **inputs)
-        parts = _by_scope(self._with_vectors(call) if isinstance(scope, (list, tuple)) else call)
-        return _in_order((places, self._results(part)) for places, part in parts)
+        if not isinstance(scope, (list, tuple)):
+            return self._results(call)
+        return _in_order((places, self._results(part)) for places, part in _by_scope(self._with_vectors(call)))
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
@@ -381,8 +382,10 @@ class AsyncRetriever(BaseRetriever):
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` returns for the same arguments, without blocking the event loop."""
-        parts = _by_scope(self._call(queries, k, **arguments))
-        return _in_order([(places, await self._aresults(call)) for places, call in parts])
+        call = self._call(queries, k, **arguments)
+        if not isinstance(call.filters.get("scope"), (list, tuple)):
+            return await self._aresults(call)
+        return _in_order([(places, await self._aresults(part)) for places, part in _by_scope(call)])
 
 
 @contextmanager
@@ -400,9 +403,8 @@ def _are_texts(queries: Any) -> bool:
 
 def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
     """Return a call with a scope for each query as calls with one scope each, and the places of their queries."""
-    scopes, places = call.filters.get("scope"), list(range(len(call.queries)))
-    if not isinstance(scopes, (list, tuple)):
-        return [(places, call)]
+    scopes: Any = call.filters["scope"]
+    places = list(range(len(call.queries)))
     if len(scopes) != len(places) or any(scope is None for scope in scopes):
         raise InvalidArgumentError(
             f"scope is a list of {len(scopes)} filters for {len(places)} queries; give one filter, or one for each query ({{}} for "
