@@ -391,26 +391,31 @@ class Retriever(BaseRetriever):
         most = min(question.k, question.nodes)
         if self.per_source is not None:
             candidates = yield from per_source(question, candidates, self.per_source, self.source_field)
-        groups = question.owners(candidates.nodes)
-        candidates = candidates.top(most, groups)
-        groups = question.owners(candidates.nodes)
+        candidates = candidates.top(most, question.owners(candidates.nodes))
         # An operator that appends may score nodes higher than those above them.
-        candidates = replace(candidates, scores=falling(candidates.scores, groups))
+        candidates = replace(candidates, scores=falling(candidates.scores, question.owners(candidates.nodes)))
         counts = question.counts(candidates.nodes).tolist()
         for n, count in enumerate(counts):
             for note in self._composition.notes if count else (NOTHING_FOUND, *self._composition.notes):
                 question.note(note, n)
-        if self.types is not None and candidates.chains is not None:
-            candidates = replace(candidates, chains=candidates.chains.taken(question.typed(candidates.chains.last(), self.types)))
-        if self.types is not None and candidates.facts is not None:
-            ends = question.ends(candidates.facts.rows)
-            mask = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
-            candidates = replace(candidates, facts=candidates.facts.taken(mask))
+        if self.types is not None:
+            candidates = _with_results_of_types(question, candidates, self.types)
         if self.backfill and min(counts) < most:
             candidates = yield from self._filling.stepped(question, candidates)
         if self.per_source is not None and len(candidates) < most:
             question.notes.append(f"{len(candidates)} of {most} hits: at most {self.per_source} of one document")
         return candidates.trimmed()
+
+
+def _with_results_of_types(question: Question, candidates: Candidates, types: Collection[str]) -> Candidates:
+    """Return candidates with only the chains that end in a node of some types, and the facts that connect two such nodes."""
+    chains, facts = candidates.chains, candidates.facts
+    if chains is not None:
+        chains = chains.taken(question.typed(chains.last(), types))
+    if facts is not None:
+        ends = question.ends(facts.rows)
+        facts = facts.taken(question.typed(ends[:, 0], types) & question.typed(ends[:, 1], types))
+    return replace(candidates, chains=chains, facts=facts)
 
 
 def note_that_nothing_passes(

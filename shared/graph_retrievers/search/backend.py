@@ -256,21 +256,8 @@ class Backend(ABC):
         return [scores[start:stop] for start, stop in pairwise(ends_of(requests))]
 
     @abstractmethod
-    def for_texts(
-        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
-    ) -> Backend:
-        """Return the backend of other questions, which have the filters and the inputs of the questions at some places.
-
-        Parameters
-        ----------
-        texts : sequence of str, length n
-        places : sequence of int, length n
-            The question that each replaces.
-        vectors : Tensor, shape [n, d], optional
-            Their vectors; by default they are embedded.
-        k : int, optional
-            Number of requested nodes; by default as before.
-        """
+    def over(self, queries: Any) -> Backend:
+        """Return the backend of other questions of the same kind, with the filters of these."""
 
     @abstractmethod
     def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> Backend:

@@ -205,20 +205,19 @@ class MemoryBackend(Backend):
 
     def _search_queries(self, requests: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
-        by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in requests]
+        queries, by_vector = self.queries, self.queries.index.signal(signal).reads == "vector"
         if requests[0][1].text is None:
-            all_ask = len(requests) == len(self.queries) or type(places[0]) is not int
+            places = [place for place, _ in requests]
+            all_ask = len(requests) == len(queries) or type(places[0]) is not int
             if all_ask or not getattr(requests[0][1], "types", ()):
                 # A search of all questions is kept for those that ask later.
-                return self.queries, places
-            vectors = self.queries.vectors[places] if by_vector else None
-            return self.queries.rewritten([self.queries.texts[b] for b in places], places, vectors=vectors), list(
-                range(len(requests))
-            )
+                return queries, places
+            texts, vectors = [queries.texts[b] for b in places], queries.vectors[places] if by_vector else None
+            return queries.rewritten(texts, places, vectors=vectors), list(range(len(requests)))
         row_of = {text: row for row, text in enumerate(dict.fromkeys(request.text for _, request in requests))}
-        vectors = self.queries.embed(list(row_of)) if by_vector else None
-        queries = self.queries.rewritten(list(row_of), [0] * len(row_of), vectors=vectors)
-        return queries, [row_of[request.text] for _, request in requests]
+        vectors = queries.embed(list(row_of)) if by_vector else None
+        others = queries.rewritten(list(row_of), [0] * len(row_of), vectors=vectors)
+        return others, [row_of[request.text] for _, request in requests]
 
     def similarity(self, requests: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines."""
@@ -264,9 +263,9 @@ class MemoryBackend(Backend):
         if len(requests) > 1 and len(nodes) > _CACHED:
             return [near for one in requests for near in self.neighbors([one])]
         rows = nodes % self.size
-        near = self._near(rows, requests[0][1].parallel)
-        if self.queries.walk_allowed is not None:
-            near = near.masked(_passing(self.queries.walk_allowed, near.node))
+        indptr, indices = self._lists(requests[0][1].parallel)
+        owner, entry = slices(indptr, rows)
+        near = self._visitable(Near(owner, indices.take(entry).astype(np.int64)))
         if type(requests[0][0]) is not int:
             near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
         if len(requests) == 1:
@@ -280,9 +279,7 @@ class MemoryBackend(Backend):
         answers = []
         for _, request in requests:
             owner, entry = slices(indptr, request.nodes)
-            near = Near(owner, indices.take(entry))
-            mask = self.queries.walk_allowed
-            answers.append(near if mask is None else near.masked(_passing(mask, near.node)))
+            answers.append(self._visitable(Near(owner, indices.take(entry))))
         return answers
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
@@ -343,9 +340,7 @@ class MemoryBackend(Backend):
             whole = not len(totals) or bool(totals[-1] <= request.most)
             length = length if whole else np.where(totals > request.most, 0, length)
             owner, entry = runs(start, length)
-            near = Near(owner, adjacency.neighbors.take(entry).astype(np.int64))
-            mask = self.queries.walk_allowed
-            answers.append((near if mask is None else near.masked(_passing(mask, near.node)), whole))
+            answers.append((self._visitable(Near(owner, adjacency.neighbors.take(entry).astype(np.int64))), whole))
         return answers
 
     def by_title(self, requests: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
@@ -450,12 +445,9 @@ class MemoryBackend(Backend):
             parts.append(values)
         return split_by(requests, torch.cat(parts).double())
 
-    def for_texts(
-        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
-    ) -> MemoryBackend:
-        """Return the backend of other questions, with the filters and the inputs of those at some places."""
-        queries = self.queries.for_texts(texts, places, vectors=vectors)
-        return MemoryBackend(queries if k is None else replace(queries, k=k))
+    def over(self, queries: Any) -> MemoryBackend:
+        """Return the backend of other questions, which have their filters."""
+        return MemoryBackend(queries)
 
     def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> MemoryBackend:
         """Return the backend of texts in place of questions, with the filters of a request."""
@@ -468,10 +460,10 @@ class MemoryBackend(Backend):
         allowed = queries.allowed if first.returned else None
         return MemoryBackend(replace(queries, seeds_allowed=start, named_allowed=start, allowed=allowed))
 
-    def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
-        indptr, indices = self._lists(parallel)
-        owner, entry = slices(indptr, nodes)
-        return Near(owner, indices.take(entry).astype(np.int64))
+    def _visitable(self, near: Near) -> Near:
+        """Return neighbours without nodes that may not be visited."""
+        mask = self.queries.walk_allowed
+        return near if mask is None else near.masked(_passing(mask, near.node))
 
     def _lists(self, parallel: bool) -> tuple[np.ndarray, np.ndarray]:
         names = ("incidence.indptr", "incidence.neighbors") if parallel else ("indptr", "indices")

@@ -112,7 +112,7 @@ class SubQuestion(Request):
         texts = [queries.texts[b] if request.text is None else request.text for b, request in requests]
         parts = [request.vector for _, request in requests if request.vector is not None]
         vectors = torch.stack(parts) if parts else None
-        inside = backend.for_texts(texts, places, vectors=vectors, k=first.k)
+        inside = backend.over(replace(queries.for_texts(texts, places, vectors=vectors), k=first.k))
         questions = inside.questions()
         pairs = zip(questions, requests, strict=True)
         searches = [first.operator.stepped(question, request.candidates) for question, (_, request) in pairs]

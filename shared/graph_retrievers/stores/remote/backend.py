@@ -481,12 +481,9 @@ class RemoteBackend(Backend):
         content = self.queries.content if requests[0][1].titles else lambda row: self.pages.nodes[row].text or ""
         return [list(map(content, request.nodes.tolist())) for _, request in requests]
 
-    def for_texts(
-        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
-    ) -> RemoteBackend:
-        """Return the backend of other questions, with the filters and the inputs of those at some places."""
-        queries = self.queries.for_texts(texts, places, vectors=vectors)
-        return RemoteBackend(queries if k is None else replace(queries, k=k), self.conditions)
+    def over(self, queries: Any) -> RemoteBackend:
+        """Return the backend of other questions, with the filters of this one."""
+        return RemoteBackend(queries, self.conditions)
 
     def _replacing(self, pairs: Sequence[tuple[int, str]], request: WithQuery) -> RemoteBackend:
         """Return the backend of texts in place of questions, with the filters of a request."""
