@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -147,11 +147,7 @@ class Candidates:
         if not len(self):
             return [self] * count
         ends = np.searchsorted(self.nodes // size, np.arange(count + 1)).tolist()
-        columns = {
-            name: np.where(column < 0, column, column % size) if name == "context" else column
-            for name, column in self.columns.items()
-        }
-        rows = replace(self, nodes=self.nodes % size, trails=np.where(self.trails < 0, -1, self.trails % size), columns=columns)
+        rows = self._renumbered(lambda nodes: nodes % size)
         return [rows.taken(slice(*part)) for part in pairwise(ends)]
 
     @classmethod
@@ -159,12 +155,15 @@ class Candidates:
         """Return the candidates of several questions as one list, whose nodes are numbered as by ``Questions``."""
         candidates = concatenated(parts)
         shift = np.repeat(np.arange(len(parts)) * size, [len(part) for part in parts])[:, None]
-        trails = np.where(candidates.trails < 0, -1, candidates.trails + shift)
-        columns = {
-            name: np.where(column < 0, column, column + shift) if name == "context" else column
-            for name, column in candidates.columns.items()
-        }
-        return replace(candidates, nodes=candidates.nodes + shift[:, 0], trails=trails, columns=columns)
+        return candidates._renumbered(lambda nodes: nodes + shift)
+
+    def _renumbered(self, number: Callable[[np.ndarray], np.ndarray]) -> Candidates:
+        """Return the candidates with other numbers of nodes, which a function gives for tables of them, shape [K, M]; pads stay."""
+        trails = np.where(self.trails < 0, -1, number(self.trails))
+        columns = dict(self.columns)
+        if (context := columns.get("context")) is not None:
+            columns["context"] = np.where(context < 0, context, number(context))
+        return replace(self, nodes=number(self.nodes[:, None])[:, 0], trails=trails, columns=columns)
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
