@@ -168,12 +168,11 @@ class DenseIndex(VectorSignal):
         """Return dot products with every row: Tensor, shape [B, N], from `queries` of shape [B, d]."""
         return self.cleared(self.products(queries), queries)
 
-    def products(self, queries: Tensor) -> Tensor:
-        """Return the raw dot products with every row, including rounding errors: Tensor, shape [B, N]; for :meth:`best_of`."""
-        return self._dots(queries, slice(0, len(self)))
+    def products(self, queries: Tensor, rows: slice = slice(None)) -> Tensor:
+        """Return the raw dot products with all rows, or a slice of them, with rounding errors: Tensor, shape [B, n].
 
-    def _dots(self, queries: Tensor, rows: slice) -> Tensor:
-        """Return dot products with a slice of rows as they come: Tensor, shape [B, n]."""
+        Those with all rows are for :meth:`best_of`.
+        """
         table = self._table[rows]
         if self.precision == "float32":
             return _product(queries, table)
@@ -270,7 +269,7 @@ class DenseIndex(VectorSignal):
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
         # Tiles bound the table of scores and keep it in cache; the best of each are merged.
         for start in range(0, len(self), _TILE):
-            scores = self._dots(queries, slice(start, start + _TILE))
+            scores = self.products(queries, slice(start, start + _TILE))
             if allowed is not None:
                 scores = scores.masked_fill(~allowed[..., start : start + _TILE], float("-inf"))
             best, columns = _grouped_top_k(scores, k, slack)
