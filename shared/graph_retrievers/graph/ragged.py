@@ -9,32 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
-
 __all__ = ["top_k"]
-
-
-def check_ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
-    """Raise InvalidArgumentError unless rows and scores, both of shape [B, K], are lists of distinct rows with a number for each.
-
-    Rows are integers below `size`, and -1 on pads. `owner` is named in the error.
-    """
-    for name, values in (("rows", rows), ("scores", scores)):
-        if not isinstance(values, Tensor) or values.dim() != 2 or values.shape != rows.shape:
-            shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise InvalidArgumentError(f"{owner} returned {name} of shape {shape}; expected tensors of shape [B, K] for both.")
-    if rows.is_floating_point() or not scores.is_floating_point():
-        raise InvalidArgumentError(f"{owner} returned {rows.dtype} rows and {scores.dtype} scores; expected integers and floats.")
-    mask = (rows < -1) | (rows >= size) | ((rows >= 0) & scores.isnan())
-    if bool(mask.any()):
-        row, score = int(rows[mask][0]), float(scores[mask][0])
-        raise InvalidArgumentError(
-            f"{owner} returned row {row} with score {score}; expected rows from -1 to {size - 1} and numbers."
-        )
-    ordered = rows.sort(1).values
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if bool(twice.any()):
-        raise InvalidArgumentError(f"{owner} returned row {int(ordered[:, 1:][twice][0])} twice for one query.")
 
 
 # Scores nearer to each other than this share of the larger differ only by the rounding of single precision.

@@ -16,12 +16,11 @@ from graph_retrievers.cache import Identity
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
-from graph_retrievers.graph.ragged import check_ranked_lists
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
 from graph_retrievers.signals.multi_vector import MultiVectorIndex
-from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.signals.signal import Signal, VectorSignal, check_search
 from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.signals.tfidf import TfIdf
 
@@ -189,14 +188,7 @@ class Queries(Batch):
         scores, rows = scorer.search(self.view(signal), k, mask)
         scores = self._cleared(scorer, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if type(scorer) not in _SOUND:
-            check_ranked_lists(rows, scores, len(scorer), f"Signal {signal!r}")
-            real = rows >= 0
-            if mask is not None and not bool(mask[rows[real]].all()):
-                raise InvalidArgumentError(f"Signal {signal!r} returned rows that are not allowed; search must keep to `allowed`.")
-            table = scores.masked_fill(~real, -torch.inf)
-            # Equal scores may differ by rounding, near 0 as much as elsewhere.
-            if rows.numel() and bool((table.diff(dim=1) > 1e-4 * scores.masked_fill(~real, 0.0).abs().amax(1, keepdim=True)).any()):
-                raise InvalidArgumentError(f"Signal {signal!r} returned scores that are not in descending order.")
+            check_search(scores, rows, len(scorer), mask, f"Signal {signal!r}")
         return scores, rows
 
     def table(self, signal: str = "dense") -> Tensor | None:

@@ -191,3 +191,34 @@ class _RestrictedVectors(_Restricted, VectorSignal):
 
     def prepared(self, vectors: Tensor) -> Tensor:
         return self.whole.prepared(vectors)
+
+
+def check_search(scores: Tensor, rows: Tensor, size: int, allowed: Tensor | None, owner: str) -> None:
+    """Raise InvalidArgumentError unless the result of :meth:`Signal.search`, over `size` rows, is what it has to be.
+
+    Rows are distinct for each query, below `size`, and -1 on pads; they are among those `allowed`, and their scores are numbers in
+    descending order. `owner` is named in the error.
+    """
+    for name, values in (("rows", rows), ("scores", scores)):
+        if not isinstance(values, Tensor) or values.dim() != 2 or values.shape != rows.shape:
+            shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise InvalidArgumentError(f"{owner} returned {name} of shape {shape}; expected tensors of shape [B, K] for both.")
+    if rows.is_floating_point() or not scores.is_floating_point():
+        raise InvalidArgumentError(f"{owner} returned {rows.dtype} rows and {scores.dtype} scores; expected integers and floats.")
+    mask = (rows < -1) | (rows >= size) | ((rows >= 0) & scores.isnan())
+    if bool(mask.any()):
+        row, score = int(rows[mask][0]), float(scores[mask][0])
+        raise InvalidArgumentError(
+            f"{owner} returned row {row} with score {score}; expected rows from -1 to {size - 1} and numbers."
+        )
+    ordered = rows.sort(1).values
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if bool(twice.any()):
+        raise InvalidArgumentError(f"{owner} returned row {int(ordered[:, 1:][twice][0])} twice for one query.")
+    real = rows >= 0
+    if allowed is not None and not bool(allowed[rows[real]].all()):
+        raise InvalidArgumentError(f"{owner} returned rows that are not allowed; search must keep to `allowed`.")
+    table = scores.masked_fill(~real, -torch.inf)
+    # Equal scores may differ by rounding, near 0 as much as elsewhere.
+    if rows.numel() and bool((table.diff(dim=1) > 1e-4 * scores.masked_fill(~real, 0.0).abs().amax(1, keepdim=True)).any()):
+        raise InvalidArgumentError(f"{owner} returned scores that are not in descending order.")
