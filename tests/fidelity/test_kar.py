@@ -250,3 +250,10 @@ def test_values_outside_their_ranges_are_refused():
     for name in ("entities", "hops", "neighbors", "expansions"):
         with pytest.raises(InvalidArgumentError, match=name):
             Retriever(index_of(TEXTS, EDGES), KAR(**{name: 0}))
+
+
+def test_without_edges_there_is_nothing_to_expand_by_and_a_note_says_so():
+    index = GraphIndex.from_texts(["a loom", "a card"], embedding=embed)
+    for search in ("vector", "bm25"):
+        hits = Retriever(index, KAR(search=search)).retrieve("Which loom?")
+        assert any("there are no edges" in note for note in hits.notes)
