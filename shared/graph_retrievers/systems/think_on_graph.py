@@ -108,7 +108,7 @@ class ThinkOnGraph(System):
         return Pipeline(linking, self.operator())
 
     def text_types(self, index: Corpus) -> tuple[str, ...]:
-        """Return the node types that are no entities."""
+        """Return the types of nodes that are not entities."""
         return ()
 
     @or_by_relevance
