@@ -583,3 +583,33 @@ def test_minutes_of_one_day_in_two_files_are_not_told_apart(tmp_path):
     other = MARCH.replace("council", "board")
     nodes = read(tmp_path, {"a.txt": MARCH, "b.txt": other, "c.txt": "Item 2.1 of the minutes of 5 March is thick."}, max_tokens=20)
     assert [edge for edge in edges(nodes) if edge[0] == "c.txt"] == []
+
+
+def test_the_sections_of_a_law_on_pages_of_their_own_are_cited_by_its_name(tmp_path):
+    page = "<title>§ {0} {1} - Norm</title><h1>{2} ({1})<br>§&nbsp;{0}&nbsp;{3}</h1><div>{4}</div>"
+    laws = {
+        "webg": (
+            "WebG",
+            "Webstuhlgesetz",
+            {"1": ("Zweck", "Es gilt für alle, die nach § 2 weben."), "2": ("Karten", "Siehe § 7 des Mühlengesetzbuchs.")},
+        ),
+        "mgb": (
+            "MGB",
+            "Mühlengesetzbuch",
+            {
+                "6": ("Ort", "Die Mühle ist an einem Fluss, und das Rad wird von ihm gedreht."),
+                "7": ("Rad", "Das Rad ist nach § 1 WebG zu bauen."),
+            },
+        ),
+    }
+    pages = {
+        f"{folder}/__{number}.html": page.format(number, short, name, title, text)
+        for folder, (short, name, norms) in laws.items()
+        for number, (title, text) in norms.items()
+    }
+    nodes = read(tmp_path, pages)
+    assert edges(nodes) == [
+        ("mgb/__7.html", "webg/__1.html"),
+        ("webg/__1.html", "webg/__2.html"),
+        ("webg/__2.html", "mgb/__7.html"),
+    ]

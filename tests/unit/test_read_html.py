@@ -2,6 +2,7 @@
 
 import pytest
 
+from graph_retrievers.construction.acts import act_name
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.pages import without_number
 
@@ -551,3 +552,63 @@ def test_marks_of_notes_are_links_and_links_back_are_none():
     )
     found = [(block.text, block.anchors, block.links) for block in read_html(source).blocks]
     assert found == [("Looms", (), ()), ("A.", ("p", "r"), ("#fn1",)), ("1 A note. x", ("fn1",), ("b.html",))]
+
+
+def levels(source):
+    return [(block.text, block.level) for block in read_html(source).blocks]
+
+
+def test_lines_of_a_heading_are_one_heading_unless_a_unit_begins():
+    assert levels("<h2>Part 1<br />Looms <i>and</i><br>cards</h2><p>Of oak.") == [("Part 1 Looms and cards", 2), ("Of oak.", 0)]
+    source = "<h1>Loom Act (LA)<br><span>§&nbsp;26</span>&nbsp;<span>Cards</span></h1><p>Of paper."
+    assert levels(source) == [("Loom Act (LA)", 1), ("§ 26 Cards", 2), ("Of paper.", 0)]
+    assert levels("<h6>Loom Act<br>Article 2</h6>") == [("Loom Act", 6), ("Article 2", 6)]
+    assert levels("<h2><br>§ 3 Mills</h2><h2>Looms<br></h2>") == [("§ 3 Mills", 2), ("Looms", 2)]
+
+
+def test_a_number_beside_an_item_is_in_its_line():
+    source = "<table><tr><td><p>(a)</p></td><td><p id=x><a href='b.html'>looms</a>;</p></td></tr></table>"
+    source += "<dl><dt>2a.</dt><dd><div>cards</div></dd></dl><p>—</p><p>mills</p>"
+    found = [(block.text, block.anchors, block.links) for block in read_html(source).blocks]
+    assert found == [("(a) looms;", ("x",), ("b.html",)), ("2a. cards", (), ()), ("— mills", (), ())]
+    assert levels("<p>1.</p><h2>Looms</h2><p>A.</p><p>Oak.") == [("1.", 0), ("Looms", 2), ("A.", 0), ("Oak.", 0)]
+
+
+ACT = """<html><head><title>L_2030007EN.01000101.xml</title></head><body>
+<p>1.5.2030</p><p>REGULATION (EU) 2030/7 OF THE COUNCIL</p><p>of 1 May 2030</p><p>on cards (Loom Cards Regulation)</p>
+<p class="oj-ti-section-1">CHAPTER I</p><div><p>General provisions</p></div>
+<div id="art_1"><p class="oj-ti-art">Article&nbsp;1</p><p class="oj-sti-art">Scope</p></div><p>1. It holds for cards.</p>
+<div id="art_2"><p>Article 2</p></div><p>Looms under Annex I are exempt.</p><p>ANNEX I</p><p>Looms</p><p>Of oak.</p>"""
+
+
+def test_lines_with_numbers_are_the_headings_of_a_page_without_others():
+    page = read_html(ACT)
+    assert page.title == "Loom Cards Regulation (Regulation (EU) 2030/7)" and page.is_title_stated
+    headings = [(block.text, block.level, block.anchors) for block in page.blocks if block.level]
+    assert headings == [
+        ("CHAPTER I General provisions", 2, ("chapter-i-general-provisions",)),
+        ("Article 1 Scope", 3, ("art_1", "article-1-scope")),
+        ("Article 2", 3, ("art_2", "article-2")),
+        ("ANNEX I Looms", 2, ("annex-i-looms",)),
+    ]
+    assert levels(ACT.replace("<p>Of oak.", "<h2>Oak</h2>"))[4] == ("CHAPTER I", 0), "a page with headings has them alone"
+    assert read_html("<title>Hire</title><p>1. Price<p>Ten marks.<p>2. Term<p>A year.").title == "Hire"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (["DIRECTIVE 2002/58/EC OF THE EUROPEAN PARLIAMENT"], "Directive 2002/58/EC"),
+        (
+            ["DIRECTIVE (EU) 2030/8", "on mills (Text with EEA relevance)", "(NIS 2 Directive)"],
+            "NIS 2 Directive (Directive (EU) 2030/8)",
+        ),
+        (["COMMISSION IMPLEMENTING REGULATION (EU) No 12/2031"], "Commission Implementing Regulation (EU) No 12/2031"),
+        (["VERORDNUNG (EU) 2030/7", "(Webstuhl-Grundverordnung)"], "Webstuhl-Grundverordnung (Verordnung (EU) 2030/7)"),
+        (["Regulation (EU) 2030/7 holds."], ""),
+        (["LOOMS", "1/2"], ""),
+        (["", *["Looms."] * 30, "REGULATION (EU) 2030/7"], ""),
+    ],
+)
+def test_names_of_acts(lines, name):
+    assert act_name(lines) == name

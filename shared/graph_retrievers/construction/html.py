@@ -8,8 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin
 
+from graph_retrievers.construction.acts import act_name
 from graph_retrievers.construction.encodings import web_encoding
+from graph_retrievers.construction.numbered import numbered_heading
 from graph_retrievers.construction.pages import Block, Page, is_power, once, squeezed, without_number
+from graph_retrievers.construction.plain_text import with_headings
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
@@ -31,6 +34,10 @@ _BOLD = frozenset(["b", "strong"])
 # A paragraph that is all bold introduces what follows, as a heading does.
 _PARAGRAPHS = frozenset(["p", "div"])
 _BAR = " | "
+# The end of a line in a heading.
+_BREAK = " \n "
+# The number or the mark of an item of a list, which a layout puts beside its text.
+_MARK = re.compile(r"(?:\d{1,3}[a-z]?|[a-z]{1,2}|[ivx]{1,5})[.)]|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,2}|[ivx]{1,5})\)|[—–•]")
 # The texts of links with which headings point to themselves.
 _PERMALINKS = frozenset("§¶#")
 # Links of headings back to the table of contents, as docutils writes them, and of notes back to their marks.
@@ -63,7 +70,9 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of
     common documentation tools; a page of only navigation is read completely. If the page marks its main part (``main``,
     ``role="main"``), only that is read. The title is that of the page, else its first heading. Links are resolved against
-    ``<base href>`` if there is one. The address of the page is the one in its head (``canonical``, else ``og:url``). A redirect,
+    ``<base href>`` if there is one. On a page without headings, lines with numbers are, as in plain text (see
+    :func:`~graph_retrievers.construction.plain_text.with_headings`), and an act of the European Union has its name as title. The
+    address of the page is the one in its head (``canonical``, else ``og:url``). A redirect,
     by ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are the new address.
     Time and memory grow linearly with the text: in a page with 2,000 open elements, these count as closed from there on. In a
     `piece`, navigation is left out too, and anchors without a text make a block without text.
@@ -91,9 +100,14 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         blocks = [replace(block, links=tuple(_absolute_link(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_absolute_link(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
-    title = without_number(squeezed(reader.title)) or heading
+    title = without_number(squeezed(reader.title))
     base = reader.base.strip() if _URL.match(reader.base) else ""
-    return Page(title, blocks, once(contents), reader.canonical or reader.shared, base)
+    page = Page(title or heading, blocks, once(contents), reader.canonical or reader.shared, base)
+    if heading or piece:
+        return page
+    # The pages of the Official Journal have the names of files as titles.
+    title = act_name(block.text for block in blocks) or title
+    return page._replace(title=title, blocks=with_headings(blocks), is_title_stated=bool(title))
 
 
 def html_charset(raw: bytes) -> str:
@@ -172,7 +186,9 @@ class _Reader:
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         switch = self._switch(tag, attributes)
         begins = switch in ("main", "contents") and not self._on[switch]
-        if (tag in _BLOCKS or begins) and self._reading:
+        if tag == "br" and self._level:
+            self._parts.append(_BREAK)
+        elif (tag in _BLOCKS or begins) and self._reading:
             self._flush()
         if begins and switch == "main":
             # Anchors of navigation without a text, also before contents that hold the main part.
@@ -233,7 +249,7 @@ class _Reader:
         if tag == "sup" and self._raised:
             self._raise(self._raised.pop())
         ends = switch in ("main", "contents") and self._on[switch] == 1
-        if self._reading and (tag in _BLOCKS or ends):
+        if self._reading and (tag in _BLOCKS or ends) and not (tag == "br" and self._level):
             self._flush(tag in _PARAGRAPHS)
             if tag in _LEADS:
                 self._level, self._leads = 0, False
@@ -348,13 +364,27 @@ class _Reader:
             self._parts.pop()
         text = "".join(self._parts)
         text = text.strip("\n").rstrip() if self._on["pre"] else squeezed(text)
+        below = self._unit_below() if self._level else ""
         leads, header = self._leads or (paragraph and self._bold and not self._headers), "".join(self._headers[-1:])
         self._parts, self._row, self._bold = [], False, True
         if text:
-            text = without_number(text) if self._level else text
+            text = without_number(text.removesuffix(below).rstrip()) if self._level else text
             block = Block(text, self._level, once(self.anchors), once(self.links), leads, None, header)
+            last = self.blocks[-1].block if self.blocks else None
+            if last is not None and not self._level and not last.level and _MARK.fullmatch(last.text):
+                anchors, links = once([*last.anchors, *block.anchors]), once([*last.links, *block.links])
+                block = replace(block, text=f"{last.text} {text}", anchors=anchors, links=links)
+                self.blocks.pop()
             self.blocks.append(_PageBlock(block, self._on["main"] > 0))
+            if below:
+                self.blocks.append(_PageBlock(Block(below, min(self._level + 1, 6), leads=True), self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
+
+    def _unit_below(self) -> str:
+        """Return the lines of a heading from the one on that begins a unit: "§ 2 Cards" below the name of a law; "" for none."""
+        breaks = (place for place, part in enumerate(self._parts) if part is _BREAK)
+        lines = (squeezed("".join(self._parts[place:])) for place in breaks if any(map(str.strip, self._parts[:place])))
+        return next((line for line in lines if (numbering := numbered_heading(line)) and numbering[0]), "")
 
 
 def _names(attributes: Mapping[str, str]) -> set[str]:

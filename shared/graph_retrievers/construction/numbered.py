@@ -135,6 +135,7 @@ class Numbered:
         self._unit_lists: dict[tuple[Unit, str], list[Unit]] = defaultdict(list)
         self._starts: list[tuple[list[int], list[Unit]]] = []
         self._folders: dict[Unit, str] = {}
+        self._titled: dict[tuple[str, str], Unit] = {}
         pages = corpus.pages(page_address(node.metadata) or "\0" for node in corpus.nodes).rows
         for address, rows in pages.items():
             document = Unit("document", "", len(self.rows), len(self.rows) + len(rows) - 1)
@@ -188,8 +189,11 @@ class Numbered:
         self._folders[document] = folder
         title = next(iter(heading_path(first_node)), "") or first_node.title
         file = file_title(address) if address else ""
-        for name in (title, *short_names(title), file):
-            self.names.add(name, document)
+        first = self._titled.setdefault((folder, title), document)
+        for name in (title, *short_names(title)):
+            # Pages with one title, such as the sections of a law, have it together.
+            self.names.add(name, folder if folder and first is not document else document, instead_of=first)
+        self.names.add(file, document)
         self.names.add(PurePath(folder).name, folder)
         beginning = first_node.text[:_LONGEST]
         if any(map(MINUTES.search, (title, file, beginning.partition("\n")[0]))):
@@ -217,11 +221,12 @@ class DocumentNames:
         self._lengths: dict[str, set[int]] = defaultdict(set)
         self._stem: Callable[[str], str] = stem_of(inflected(language)) if inflected(language) else str
 
-    def add(self, name: str, document: Hashable) -> None:
-        """Add a name; the first document with a name has it."""
+    def add(self, name: str, document: Hashable, instead_of: Hashable = None) -> None:
+        """Add a name; the first document with a name has it, unless it is the one that is given."""
         key = self._key(_NAME_WORD.findall(name))
         if document and sum(map(str.isalpha, "".join(key))) >= _FEWEST_LETTERS:
-            self._documents.setdefault(key, document)
+            if self._documents.setdefault(key, document) is instead_of:
+                self._documents[key] = document
             self._lengths[key[0]].add(len(key))
 
     def add_minutes(self, texts: Iterable[str], document: Hashable) -> None:

@@ -28,6 +28,10 @@ _DEEPEST = 6
 _SKIPPED = 5
 # Most letters of words that are small in a title: "Term and Termination".
 _SMALL = 3
+# Most characters of a name below "Article 12".
+_LONGEST_NAME = 200
+# The number or the mark of an item of a list.
+_MARK = re.compile(r"\(?[0-9A-Za-z]{1,4}[.)]")
 _OF = re.compile(rf"\s+{any_of(words('of'))}")
 # Kinds by which a text calls bare numbers: "clause 3".
 _CALLED = ("section", "paragraph")
@@ -79,6 +83,8 @@ def with_headings(paragraphs: Sequence[Block]) -> list[Block]:
     Bare numbers must count upwards, and most of them must have text below. Of equal ones one is the heading, as a list of contents
     and lines above pages have them too.
 
+    The name of a unit may be in the line below its number, "Article 1" above "Scope", or in the next paragraph.
+
     Names with a full stop, "1. Price." and "1. Price. It is ten marks.", are like the steps of an instruction. They are headings
     only if no line with such numbers is one without it, and if the text cites one of the numbers ("clause 1") or divides most of
     them ("1.1"). In such a text they need not begin a paragraph.
@@ -106,16 +112,33 @@ def with_headings(paragraphs: Sequence[Block]) -> list[Block]:
         return list(paragraphs)
     blocks: list[Block] = []
     slugs: Counter[str] = Counter()
+    name_place = -1
     for place, (block, heading) in enumerate(zip(paragraphs, candidates, strict=True)):
         if heading is None or place not in levels:
-            blocks.append(block)
+            blocks += [block] if place != name_place else []
             continue
         first, *rest = _parts(block, [heading.text, heading.below])
-        name = slug(heading.text)
+        if heading.kind and not heading.name:
+            if not rest and place + 1 not in levels:
+                name_place, rest = place + 1, list(paragraphs[place + 1 : place + 2])
+            first, *rest = _named(first, *rest)
+        name = slug(first.text)
         anchor = f"{name}-{slugs[name]}" if slugs[name] else name
         slugs[name] += 1
         blocks += [replace(first, level=levels[place], anchors=(*first.anchors, anchor), leads=True), *rest]
     return blocks
+
+
+def _named(heading: Block, *text: Block) -> list[Block]:
+    """Return the heading of a unit, with its name if that is the first line of the text below, and the text."""
+    for block in text:
+        line, _, rest = block.text.partition("\n")
+        joined = f"{heading.text} {line.strip()}"
+        if title_lines(block.text, False, _LONGEST_NAME) == 1 and not _MARK.match(line) and numbered_heading(joined):
+            name, *below = _parts(block, [line, rest])
+            anchors, links = (*heading.anchors, *name.anchors), (*heading.links, *name.links)
+            return [replace(heading, text=joined, anchors=anchors, links=links), *below]
+    return [heading, *text]
 
 
 def _parts(block: Block, texts: Sequence[str]) -> list[Block]:

@@ -22,13 +22,13 @@ _FIRST_PAGES = frozenset(["index", "_index", "readme"])
 _JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
 
 
-def title_lines(text: str, alone: bool) -> int:
+def title_lines(text: str, alone: bool, longest: int = _LONGEST) -> int:
     r"""Return how many of the first lines of a plain text are its title: 0, 1, or 2 if it is underlined.
 
-    The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
-    and does not end like a sentence or a clause. It must be followed by an empty line, an underline, or a line that is indented,
-    is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above; a line in
-    capitals by any line that is not. `text` is the first paragraph; a single line that is the whole text (`alone`) does not count
+    The first line is the title if it has at most `longest` characters and a letter, begins with a letter, a digit or a quotation
+    mark, and does not end like a sentence or a clause. It must be followed by an empty line, an underline, or a line that is
+    indented, is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above;
+    a line in capitals by any line that is not. `text` is the first paragraph; a single line that is the whole text (`alone`) does not count
     as a title.
 
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
@@ -37,7 +37,7 @@ def title_lines(text: str, alone: bool) -> int:
     first_line, *lines = text.split("\n")
     line = first_line.rstrip()
     has_start = line[:1].isalnum() or line[:1] in _OPENING
-    if not has_start or _SET_OFF.match(line) or len(line) > _LONGEST or line.endswith(_CLOSING) or "://" in line:
+    if not has_start or _SET_OFF.match(line) or len(line) > longest or line.endswith(_CLOSING) or "://" in line:
         return 0
     if not any(map(str.isalpha, line)):
         return 0
