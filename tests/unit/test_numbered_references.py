@@ -613,3 +613,18 @@ def test_the_sections_of_a_law_on_pages_of_their_own_are_cited_by_its_name(tmp_p
         ("webg/__1.html", "webg/__2.html"),
         ("webg/__2.html", "mgb/__7.html"),
     ]
+
+
+def test_each_number_of_a_range_is_meant_where_its_end_is_on_another_page_or_missing():
+    pages = [node for number in (3, 4, 5, 7) for node in chunks(f"law/{number}_", f"§ {number} Looms", ([], "They weave."))]
+    citing = chunks("law/9_", "§ 9 Mills", ([], "The §§ 3 to 5 hold, and §§ 6 to 8 of this law."))
+    assert [target for _, target in edges([*pages, *citing])] == ["law/3_0", "law/4_0", "law/5_0", "law/7_0"]
+    assert targets("See Articles 3 to 7.", *LOOMS) == ["l3", "l4"]
+
+
+def test_a_paragraph_that_an_article_does_not_have_is_no_recital():
+    recitals = chunks(
+        "r", "Loom Act", ([], "(1) Looms are useful.\n(2) Cards too."), (["Article 1 – Aim"], "1. Looms.\n3. Paragraph 2 holds.")
+    )
+    more = chunks("r", "Loom Act", ([], ""), ([], ""), (["Article 2 – Words"], "1. A loom."), (["Article 3 – End"], "1. Now."))[2:]
+    assert edges([*recitals, *more]) == []

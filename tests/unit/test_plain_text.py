@@ -176,6 +176,14 @@ def test_numbers_below_a_chapter_may_begin_with_its_number():
     assert headings(text) == [("Looms", 1), ("Chapter 3 Methods", 2), ("3.1 Cards", 3), ("3.1.1 Holes", 4), ("Chapter 4", 2)]
 
 
+def test_units_without_a_name_may_have_the_number_of_another_in_each_unit():
+    text = "Looms\n\nCHAPTER I\nCards\n\nSECTION 1\n\nOf paper.\n\nCHAPTER II\nMills\n\nSECTION 1\n\nOf stone."
+    found = [("Looms", 1), ("CHAPTER I Cards", 2), ("SECTION 1", 3), ("CHAPTER II Mills", 2), ("SECTION 1", 3)]
+    assert headings(text) == found
+    # A line above the pages of a section.
+    assert headings(f"{text}\n\nSECTION 1\n\nOr wood.") == found
+
+
 def test_levels_of_headings():
     parts = [
         "Loom law",

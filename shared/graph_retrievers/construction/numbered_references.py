@@ -228,12 +228,21 @@ class _Reader:
             return "amended", []
         units = self._units(reference, scope, around)
         targets = [units] if units else []
-        if len(units) == 1 and reference.last:
-            successors = units[0].series[units[0].order : units[0].order + _MOST]
+        if reference.last:
+            successors = units[0].series[units[0].order : units[0].order + _MOST] if len(units) == 1 else []
             end = next((n for n, unit in enumerate(successors) if unit.number.casefold() == reference.last.casefold()), 0)
-            targets = [[unit] for unit in successors[: end + 1]]
+            # Where the end is not there, or on another page, each number of the range may be.
+            targets = [[unit] for unit in successors[: end + 1]] if end else self._numbers_between(reference, scope, around)
         outer_targets = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
         return ("found" if outer_targets else "around" if targets else "unresolved"), outer_targets
+
+    def _numbers_between(self, reference: Reference, scope: Hashable, around: Unit) -> list[list[Unit]]:
+        """Return what a reference to a range names by each of its numbers, if its ends are numbers, else by the first."""
+        *outer, (kind, first) = reference.steps
+        last = int(reference.last) if reference.last.isdecimal() and first.isdecimal() else 0
+        numbers = [str(number) for number in range(int(first), min(last + 1, int(first) + _MOST))] if last else [first]
+        found = (self._units(replace(reference, steps=(*outer, (kind, number))), scope, around) for number in numbers)
+        return [units for units in found if units]
 
     def _units(self, reference: Reference, scope: Hashable, around: Unit) -> list[Unit]:
         """Return the unit that a reference in another unit names in a document or a folder; several that it may mean."""
@@ -282,6 +291,9 @@ def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
         part = siblings.get(number.casefold()) or unit.part(number)
         if part is not None:
             return [part]
+        if kind == "paragraph" and unit.kind in _AMENDING:
+            # A paragraph that an article does not have is not that of another one, or a recital.
+            break
         siblings = unit.siblings
     return []
 

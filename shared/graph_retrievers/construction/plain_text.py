@@ -242,17 +242,21 @@ def _rank(heading: _Heading) -> int:
 
 
 def _repeated(headings: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> set[int]:
-    """Return the places of all but one of equal headings in the same unit: contents have them too, and lines above pages.
+    """Return the places of all but one of equal headings: contents have them too, and lines above pages.
 
-    The first one that has text below and no number of a page behind it is the heading, else the last one.
+    Without a name, they are equal only in the same unit, as "Section 1" may be in each chapter. The first one that has text below
+    and no number of a page behind it is the heading, else the last one.
     """
-    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    unit = ""
+    places: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    units: list[_Heading] = []
     for place, heading in enumerate(headings):
         if heading is not None:
+            while heading.kind and units and _rank(units[-1]) >= _rank(heading):
+                units.pop()
             name = slug(_PRINTED.sub("", heading.name))
-            places[heading.kind, heading.number, name, "" if heading.kind else unit].append(place)
-            unit = f"{heading.kind} {heading.number}" if heading.kind else unit
+            around = () if heading.kind and name else tuple(unit[1:3] for unit in (units if heading.kind else units[-1:]))
+            places[heading.kind, heading.number, name, around].append(place)
+            units += [heading] if heading.kind else []
     repeated: set[int] = set()
     for equal in filter(lambda equal: len(equal) > 1, places.values()):
         bare = [place for place in equal if (heading := headings[place]) and not heading.name[-1:].isdecimal()]

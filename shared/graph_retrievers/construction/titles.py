@@ -28,8 +28,8 @@ def title_lines(text: str, alone: bool, longest: int = _LONGEST) -> int:
     The first line is the title if it has at most `longest` characters and a letter, begins with a letter, a digit or a quotation
     mark, and does not end like a sentence or a clause. It must be followed by an empty line, an underline, or a line that is
     indented, is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above;
-    a line in capitals by any line that is not. `text` is the first paragraph; a single line that is the whole text (`alone`) does not count
-    as a title.
+    a line in capitals by any line that is not. `text` is the first paragraph; a single line that is the whole text (`alone`) does
+    not count as a title.
 
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
