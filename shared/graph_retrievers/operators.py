@@ -37,6 +37,7 @@ from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, Sc
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
+from graph_retrievers.systems.walk_fusion.look_up import CitedFirst
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
@@ -49,6 +50,7 @@ __all__ = [
     "ChainSearch",
     "Chains",
     "ChunkGathering",
+    "CitedFirst",
     "Composite",
     "DocumentGraphNetwork",
     "DocumentGraphRerank",

@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import NumberedReferences, build_edges, read_folder
 from graph_retrievers.construction.numbered import DocumentNames, Numbered, short_names
-from graph_retrievers.construction.numbered_references import ReferenceCounts
+from graph_retrievers.construction.numbered_references import LookUp, ReferenceCounts
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.graph import Node
 from tests.pages import read
@@ -628,3 +628,30 @@ def test_a_paragraph_that_an_article_does_not_have_is_no_recital():
     )
     more = chunks("r", "Loom Act", ([], ""), ([], ""), (["Article 2 – Words"], "1. A loom."), (["Article 3 – End"], "1. Now."))[2:]
     assert edges([*recitals, *more]) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [
+        ("Article 2 of the Mill Data Protection Act", ["m1"]),
+        ("What does the Mill Data Protection Act say in Article 2?", ["m1"]),
+        ("Article 1(2), point (b) of Regulation (EU) 2020/11", ["l1"]),
+        ("Article 4, and Annex I of the Loom Regulation, 2.1", ["l4", "l5", "l6"]),
+        ("Articles 3 to 4", ["l3", "l4"]),
+        ("Table 2", ["l6"]),
+        # Two acts have an Article 1; none an Article 12; and the other act is unknown.
+        ("Article 1", []),
+        ("Article 12 of the Loom Regulation", []),
+        ("Article 3 of the Wool Act", []),
+        ("Who mends looms?", []),
+    ],
+)
+def test_what_a_question_cites(question, ids):
+    nodes = [*LOOMS, *MILLS]
+    found = LookUp(nodes).rows(question)
+    assert [nodes[row].id for rows in found for row in rows] == ids
+
+
+def test_a_german_question_may_write_the_sign_of_a_section_as_a_word():
+    nodes = [*chunks("w", "Webstuhlgesetz", (["§ 1 Zweck"], "Weben."), (["§ 2 Karten"], "Aus Papier.")), *MILLS]
+    assert LookUp(nodes).rows("Paragraph 2 Webstuhlgesetz") == [[1]]

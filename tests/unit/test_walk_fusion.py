@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graph_retrievers import BM25, GRAG, Fused, SpreadingActivation, Vector
-from graph_retrievers.construction import TitleMentions
+from graph_retrievers.construction import NumberedReferences, TitleMentions
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
@@ -557,3 +557,70 @@ def test_edges_of_structure_link_documents_only_across_them():
         for target, linked in (("2", inside), ("3", 2 / 3)):
             graph = CorpusGraph(list("123"), [""] * 3, metadata=held, edges=[("1", target, relation)])
             assert documents_linked(graph) == linked
+
+
+def law(*, others=0, folder="act"):
+    """Return an act of six articles, of which the fifth has `others` further chunks, and its index."""
+    texts = ["Looms weave.", "Cards are of paper.", "Mills turn.", "A fine is due.", "Makers mend looms.", "It holds at once."]
+    parts = [(number, text) for number, text in enumerate(texts, 1)]
+    parts[5:5] = [(5, f"Makers tell owner {n}.") for n in range(others)]
+    return [
+        Node(
+            f"{folder}{number}",
+            text,
+            metadata={"path": f"{folder}.md", "chunk_index": number, "headings": ["Loom Act", f"Article {n}"]},
+        )
+        for number, (n, text) in enumerate(parts)
+    ]
+
+
+def law_index(nodes):
+    return GraphIndex.from_documents(nodes, edges=NumberedReferences(), embedding=HashEmbedding())
+
+
+@pytest.mark.parametrize("form", ["names", "links", "pieces", "relations", None])
+def test_what_a_question_cites_by_number_comes_first(form, tmp_path):
+    retriever = Retriever(law_index(law()), WalkFusion(form=form), k=4)
+    questions = ["Article 4 of the Loom Act", "What do Articles 6 and 2 say of looms?", "Who mends looms?", "Article 9 on looms"]
+    batch = retriever.retrieve_batch(questions)
+    assert [ids(hits)[:2] for hits in batch[:2]] == [["act3", ids(batch[0])[1]], ["act5", "act1"]]
+    assert [hit.operator for hit in batch[1]][:3] == ["CitedFirst", "CitedFirst", batch[1][2].operator]
+    for question, hits in zip(questions, batch, strict=True):
+        assert ids(hits) == ids(retriever.retrieve(question)) and len(hits) == 4
+        assert all(one.score >= other.score for one, other in pairwise(hits))
+    plain = Retriever(GraphIndex.from_documents(law(), embedding=HashEmbedding()), WalkFusion(form=form), k=4).retrieve_batch(
+        questions
+    )
+    assert [ids(hits) for hits in batch[2:]] == [ids(hits) for hits in plain[2:]]
+    retriever.index.save(tmp_path / "act")
+    loaded = GraphIndex.load(tmp_path / "act", embedding=HashEmbedding())
+    assert ids(Retriever(loaded, WalkFusion(form=form), k=4).retrieve(questions[0])) == ids(batch[0])
+
+
+def test_cited_nodes_pass_filters_and_are_those_of_the_scope():
+    other = [
+        replace(
+            node,
+            id=f"b{node.id}",
+            metadata={**node.metadata, "path": "b.md", "headings": ["Mill Act", *node.metadata["headings"][1:]]},
+        )
+        for node in law()
+    ]
+    index = law_index([*law(), *other])
+    retriever = Retriever(index, WalkFusion(), k=12)
+    # Two acts have an Article 4, and the question names none.
+    assert "CitedFirst" not in {hit.operator for hit in retriever.retrieve("Article 4")}
+    assert ids(retriever.retrieve("Mill Act, Article 4"))[0] == "bact3"
+    found = retriever.retrieve("Mill Act, Article 4", filter={"path": "act.md"})
+    assert "bact3" not in ids(found) and found[0].operator != "CitedFirst"
+    assert ids(retriever.retrieve("Article 4", scope={"path": "b.md"}))[0] == "bact3"
+
+
+def test_of_a_long_unit_one_node_comes_first():
+    def cited(others, question):
+        hits = Retriever(law_index(law(others=others)), WalkFusion(), k=12).retrieve(question)
+        return [hit.id for hit in hits if hit.operator == "CitedFirst"]
+
+    assert sorted(cited(4, "Article 5")) == ["act4", "act5", "act6", "act7", "act8"]
+    assert cited(4, "What does Article 5 say of owner 2?")[0] == "act7"
+    assert cited(5, "What does Article 5 say of owner 2?") == ["act7"]

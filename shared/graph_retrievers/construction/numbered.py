@@ -14,7 +14,7 @@ from pathlib import PurePath
 from graph_retrievers.construction.dates import Day, day_at, first_day
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
-from graph_retrievers.construction.references import DATED, ENCLOSED, MINUTES, NUMBER, RANKS, enclosed, kind_of, words
+from graph_retrievers.construction.references import DATED, ENCLOSED, MINUTES, NUMBER, RANKS, Reference, enclosed, kind_of, words
 from graph_retrievers.construction.slugs import slug, split_anchor
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
@@ -162,6 +162,11 @@ class Numbered:
         units = self._units.get((scope, kind, number), [])
         return units if units or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
 
+    def documents(self, kind: str, number: str) -> list[Hashable]:
+        """Return the documents in which a unit of a kind has a number."""
+        number = number.casefold()
+        return [scope for scope, *unit in list(self._units) if isinstance(scope, Unit) and unit == [kind, number]]
+
     def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
         """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
 
@@ -234,6 +239,11 @@ class DocumentNames:
         day = next(filter(None, map(first_day, texts)), None)
         if day is not None:
             self._minutes.append((day, document))
+
+    def document(self, reference: Reference) -> Hashable:
+        """Return the document that a reference names; None for one that the corpus does not have."""
+        document = reference.document
+        return self.numbers.get(document) if isinstance(document, tuple) else document
 
     def at(self, text: str, start: int) -> Hashable:
         """Return the document whose name begins at a place of a text, the longest name first; None if there is none."""

@@ -34,6 +34,7 @@ _ROW = 1_000
 # Characters of a sentence on each side of a reference; passages of a unit with a word, above which the word is not rare in it.
 _SENTENCE, _COMMON = 300, 50
 _WORD, _END = re.compile(r"[^\W\d_]{4,}"), re.compile(r"[.;:]\s|\n")
+_BEGIN = re.compile(r"(?<!\w)\w")
 _AMENDS = tuple(phrase for style in STYLES for phrase in style.amends.split("|") if phrase)
 # Units of laws, which amend others; elsewhere "is amended" says nothing about what follows.
 _AMENDING = ("article", "§", "annex")
@@ -173,6 +174,40 @@ class NumberedReferences(EdgeSpec):
         return edges, ReferenceCounts(**counts, examples=tuple(examples))
 
 
+class LookUp:
+    """The nodes that carry the numbers which questions name, such as "Article 17 GDPR" or "PEP 8".
+
+    >>> law = {"path": "la.md"}
+    >>> nodes = [Node(f"{n}", "", metadata={**law, "headings": ["Loom Act", f"Article {n}"]}) for n in range(1, 4)]
+    >>> LookUp(nodes).rows("What does Article 2 of the Loom Act say?")
+    [[1]]
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        corpus = CorpusNodes(nodes)
+        self._numbered = Numbered(corpus)
+        self._reader = _Reader(corpus, self._numbered)
+
+    def rows(self, question: str) -> list[list[int]]:
+        """Return the rows of the nodes of each unit that a question names, in the order of its page.
+
+        A reference without a document means the one that the question names elsewhere, else the only one that has the number.
+        """
+        names = self._numbered.names
+        named = {document: None for word in _BEGIN.finditer(question) if (document := names.at(question, word.start()))}
+        results = []
+        for reference in references(question, names.at):
+            scope = names.document(reference) if reference.scope in (OTHER, NAMED) else next(iter(named), None)
+            if scope is None and reference.scope not in (OTHER, NAMED) and reference.steps:
+                documents = self._numbered.documents(*reference.steps[0])
+                scope = documents[0] if len(documents) == 1 else None
+            around = scope if isinstance(scope, Unit) else Unit("document", "", 0, -1)
+            for units in self._reader.targets(reference, scope, around) if scope is not None else ():
+                places = dict.fromkeys(place for unit in units for place in range(unit.first, unit.last + 1))
+                results.append([self._numbered.rows[place] for place in places])
+        return results
+
+
 class _Cited(NamedTuple):
     """A reference, its words, what became of it (a field of :class:`ReferenceCounts`), and the places that it leads to."""
 
@@ -217,15 +252,18 @@ class _Reader:
         """Return what became of a reference, and its targets; a target of several units is one of them."""
         around = self._numbered.at(place, start)
         scope: Hashable = around.document()
-        if reference.scope == OTHER:
-            return "outside", []
-        if reference.scope == NAMED:
-            document = reference.document
-            scope = self._numbered.names.numbers.get(document) if isinstance(document, tuple) else document
+        if reference.scope in (OTHER, NAMED):
+            scope = self._numbered.names.document(reference)
             if scope is None:
                 return "outside", []
         elif self._amendments.get(around.headed(), (place, start)) < (place, start):
             return "amended", []
+        targets = self.targets(reference, scope, around)
+        outer_targets = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
+        return ("found" if outer_targets else "around" if targets else "unresolved"), outer_targets
+
+    def targets(self, reference: Reference, scope: Hashable, around: Unit) -> list[list[Unit]]:
+        """Return what a reference in a unit leads to in a document or a folder; a target of several units is one of them."""
         units = self._units(reference, scope, around)
         targets = [units] if units else []
         if reference.last:
@@ -233,8 +271,7 @@ class _Reader:
             end = next((n for n, unit in enumerate(successors) if unit.number.casefold() == reference.last.casefold()), 0)
             # Where the end is not there, or on another page, each number of the range may be.
             targets = [[unit] for unit in successors[: end + 1]] if end else self._numbers_between(reference, scope, around)
-        outer_targets = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
-        return ("found" if outer_targets else "around" if targets else "unresolved"), outer_targets
+        return targets
 
     def _numbers_between(self, reference: Reference, scope: Hashable, around: Unit) -> list[list[Unit]]:
         """Return what a reference to a range names by each of its numbers, if its ends are numbers, else by the first."""
@@ -270,6 +307,9 @@ class _Reader:
             # "Item 2 of the minutes of 5 March"; a paragraph or a letter is in a unit of the other document.
             part = scope.part(number) if kind == "point" and isinstance(scope, Unit) else None
             units = [] if part is None else [part]
+        if not units and kind == "paragraph":
+            # In German, "Paragraph 87" is § 87.
+            units = self._numbered.find(scope, "§", number)
         for kind, number in inner_steps:
             if kind in HEADED or kind in CAPTIONED:
                 # Parts are searched for in the document of the unit, which may be another page than that of the reference.

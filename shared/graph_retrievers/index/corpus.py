@@ -87,6 +87,11 @@ class Corpus(ABC):
         return True
 
     @property
+    def looks_up(self) -> bool:
+        """Whether units can be found by the numbers that questions name: on an index in memory that finds references by number."""
+        return False
+
+    @property
     def has_bm25(self) -> bool:
         """Whether the index has BM25 over the nodes."""
         return "bm25" in self.signals

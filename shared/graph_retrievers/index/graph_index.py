@@ -16,7 +16,8 @@ from graph_retrievers.arguments import as_list, check_keywords, check_pickle, ke
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.documents import text_nodes, to_nodes
 from graph_retrievers.construction.edges import default_edges, edge_items
-from graph_retrievers.construction.numbered_references import NumberedReferences
+from graph_retrievers.construction.numbered_references import LookUp, NumberedReferences
+from graph_retrievers.construction.references import references
 from graph_retrievers.construction.spec import EdgeSource
 from graph_retrievers.errors import (
     CorruptIndexError,
@@ -455,10 +456,22 @@ class GraphIndex(Corpus):
         {'knows': 1}
         """
         description = self._description()
-        spec = next((source.spec for source in self.edge_sources if isinstance(source.spec, NumberedReferences)), None)
-        if spec is None:
+        if not self.looks_up:
             return description
-        return replace(description, references=str(spec.describe([self.graph.node(row) for row in range(len(self.graph))])))
+        return replace(description, references=str(NumberedReferences().describe(self._nodes())))
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether units can be found by the numbers that questions name, as :class:`NumberedReferences` read them."""
+        return any(isinstance(source.spec, NumberedReferences) for source in self.edge_sources)
+
+    def look_up(self, question: str) -> list[list[int]]:
+        """Return the rows of the nodes of each unit that a question cites by number, such as "Article 17 GDPR"."""
+        # Most questions cite nothing, and need not wait until the numbers of the corpus are read.
+        return self.graph.cache.get("numbers", lambda: LookUp(self._nodes())).rows(question) if references(question) else []
+
+    def _nodes(self) -> list[Node]:
+        return [self.graph.node(row) for row in range(len(self.graph))]
 
     def _description(self) -> GraphDescription:
         model, tokens, label = described_model(self.embedding)

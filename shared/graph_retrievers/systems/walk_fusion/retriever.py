@@ -37,6 +37,7 @@ from graph_retrievers.systems.traits import (
     names_mentioned,
     without_names,
 )
+from graph_retrievers.systems.walk_fusion.look_up import CitedFirst
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
@@ -90,6 +91,9 @@ class WalkFusion(System):
     is smaller where nodes have more neighbours. If few edges join documents and most texts contain names, recognised by their
     capitals, then here and in ``"pieces"`` names join passages as edges do, and the share is that of ``"names"``
     (:func:`~graph_retrievers.systems.traits.names_join`).
+
+    Where the index finds references by number (:class:`~graph_retrievers.construction.NumberedReferences`), what a question cites,
+    as in "Article 17 GDPR", comes first (:class:`~graph_retrievers.operators.CitedFirst`).
 
     The index needs vectors and BM25.
 
@@ -210,6 +214,8 @@ class WalkFusion(System):
             weights = weights or WEIGHTS[form]
             fusion = _PieceFusion if form == "pieces" else ReciprocalRankFusion
             operator = fusion(operator, *rest, weights=weights, depth=depth, constant=self.constant)
+        if index.looks_up:
+            operator = CitedFirst(operator)
         operator.reason = f"form {form}: {why}"
         return operator
 
