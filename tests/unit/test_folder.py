@@ -586,3 +586,19 @@ def test_long_headings_are_texts_and_long_titles_are_cut(tmp_path):
 def test_whole_files_lose_a_first_line_only_if_it_is_the_title(tmp_path):
     write(tmp_path, a_html="<title>A</title><p>first<p>second", b_html="<title>B</title><h1>B</h1><p>text")
     assert [node.text for node in read_folder(tmp_path, max_tokens=None)] == ["first\nsecond", "text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("{0}\n## Parts\n{0}\n## Price\n{0}", ["mill wheel", "mill wheel: Parts", "mill wheel: Price"]),
+        ("## Parts\n{0}\n## Price\n{0}", ["mill wheel: Parts", "mill wheel: Price"]),
+        ("### Parts\n{0}\n## Price\n{0}", ["mill wheel: Parts", "mill wheel: Price"]),
+        ("## The wheel\n{0}\n### Price\n{0}", ["The wheel", "The wheel: Price"]),
+        ("{0}\n# The wheel\n{0}\n# Price\n{0}", ["The wheel", "The wheel", "The wheel: Price"]),
+        ("---\ntitle: A wheel\n---\n## Parts\n{0}\n## Price\n{0}", ["A wheel: Parts", "A wheel: Price"]),
+    ],
+)
+def test_a_page_that_begins_with_a_section_has_the_name_of_its_file(tmp_path, text, titles):
+    nodes = read(tmp_path, {"mill-wheel.md": text.format("Water turns it all day long. " * 12)})
+    assert [node.title for node in nodes] == titles

@@ -37,7 +37,7 @@ from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, few, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.file_endings import HTML, RST
+from graph_retrievers.graph.file_endings import HTML, MARKDOWN, RST
 from graph_retrievers.progress import progress_bar
 
 __all__ = ["read_folder"]
@@ -256,7 +256,21 @@ def _read_page(path: Path, root: Path, kind: str) -> Page | str:
 
 
 def _titled(kind: str, name: str, page: Page, path: Path) -> Page:
-    return page._replace(title=" ".join(note_title(kind, name, page).split()) or file_title(path.absolute()))
+    title, file_name = " ".join(note_title(kind, name, page).split()), file_title(path.absolute())
+    if name.lower().endswith(MARKDOWN) and file_name and title == page.title and _begins_with_section(page):
+        return page._replace(title=file_name, is_title_stated=True)
+    return page._replace(title=title or file_name)
+
+
+def _begins_with_section(page: Page) -> bool:
+    """Return whether the first heading of a page is that of a section: it is below a text, or beside others of its level."""
+    levels = [block.level for block in page.blocks]
+    first = next(filter(None, levels), 1)
+    return (
+        not page.is_title_stated
+        and first > 1
+        and (not levels[0] or levels.count(first) > 1 or 0 < min(filter(None, levels)) < first)
+    )
 
 
 def _config_folders(names: Iterable[str], root: Path) -> dict[str, str]:

@@ -87,7 +87,8 @@ def with_file_names(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
 def _with_file_name(name: str, page: Page, kind: str) -> Page:
     file_name = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
     is_first = note_name(name).lower() in ("index", "_index", "readme")
-    if not name.lower().endswith(MARKDOWN) or is_first or file_name.casefold() in page.title.casefold():
+    is_named = any(spelling.casefold() in page.title.casefold() for spelling in (file_name, note_name(name)))
+    if not name.lower().endswith(MARKDOWN) or is_first or is_named:
         return page
     return page._replace(blocks=with_names(page.blocks, [file_name]))
 
