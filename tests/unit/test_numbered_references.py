@@ -655,3 +655,41 @@ def test_what_a_question_cites(question, ids):
 def test_a_german_question_may_write_the_sign_of_a_section_as_a_word():
     nodes = [*chunks("w", "Webstuhlgesetz", (["§ 1 Zweck"], "Weben."), (["§ 2 Karten"], "Aus Papier.")), *MILLS]
     assert LookUp(nodes).rows("Paragraph 2 Webstuhlgesetz") == [[1]]
+
+
+QUALITY = chunks(
+    "q",
+    "ISO 9001:2015 Quality",
+    (["4 Context", "4.1 Issues"], "Looms."),
+    (["7 Support", "7.2 Skill"], "Evidence is kept (see 7.5). It takes 7.5 days, according to 4.1 hours."),
+    (["7 Support", "7.5 Records", "7.5.3 Control"], "As required by 4.1 and 7.2; version 4.1 is older."),
+)
+
+
+def test_standards_cite_their_sections_without_a_word():
+    assert edges(QUALITY) == [("q1", "q2"), ("q2", "q0"), ("q2", "q1")]
+    cite = [
+        ("ISO 9001:2015, 7.5.3.", "q2"),
+        ("ISO 9001, 4.1 and 7.2", "q0 q1"),
+        ("ISO 9001:2015 4.1", "q0"),
+        ("ISO 9001:2015, 8.1", ""),
+    ]
+    for text, found in cite:
+        assert " ".join(targets(f"As in {text}", *QUALITY, path="x", title="Guide")) == found
+
+
+def test_a_document_is_cited_by_the_code_that_its_title_begins_with():
+    filing = chunks("f", "QM-03 Filing", (["1 Aim"], "Filing."), (["2 Place"], "In the cellar."), (["3 End"], "Shredded."))
+    for text, found in [
+        ("QM-03, Section 2", "f1"),
+        ("section 3 of QM-03", "f2"),
+        ("QM-03", "f0 f1 f2"),
+        ("QM-04, Section 9", ""),
+        ("XQM-03", ""),
+    ]:
+        assert " ".join(targets(f"Kept as in {text}.", *filing, path="x", title="Audits", headings=["4 Records"])) == found
+
+
+def test_words_in_capitals_behind_a_section_may_be_no_name():
+    assert targets("A frame above the limit of Article 3 MUST be refused, and Article 4 MAY hold.", *LOOMS) == ["l3", "l4"]
+    assert targets("See Article 3 MUSTER.", *LOOMS) == []

@@ -14,7 +14,18 @@ from pathlib import PurePath
 from graph_retrievers.construction.dates import Day, day_at, first_day
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
-from graph_retrievers.construction.references import DATED, ENCLOSED, MINUTES, NUMBER, RANKS, Reference, enclosed, kind_of, words
+from graph_retrievers.construction.references import (
+    CODE,
+    DATED,
+    ENCLOSED,
+    MINUTES,
+    NUMBER,
+    RANKS,
+    Reference,
+    enclosed,
+    kind_of,
+    words,
+)
 from graph_retrievers.construction.slugs import slug, split_anchor
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
@@ -229,7 +240,7 @@ class DocumentNames:
     def add(self, name: str, document: Hashable, instead_of: Hashable = None) -> None:
         """Add a name; the first document with a name has it, unless it is the one that is given."""
         key = self._key(_NAME_WORD.findall(name))
-        if document and sum(map(str.isalpha, "".join(key))) >= _FEWEST_LETTERS:
+        if document and (sum(map(str.isalpha, "".join(key))) >= _FEWEST_LETTERS or CODE.fullmatch(name)):
             if self._documents.setdefault(key, document) is instead_of:
                 self._documents[key] = document
             self._lengths[key[0]].add(len(key))
@@ -278,6 +289,7 @@ def short_names(title: str) -> list[str]:
     """
     base, bracket, inside = title.partition(" (")
     names = [base, inside.removesuffix(")")] if bracket and inside.endswith(")") else []
+    names += [code[0]] if (code := CODE.match(title)) else []
     tokens = base.split()
     if 3 <= len(tokens) <= 6 and all(word[0].isupper() for word in tokens):
         initials = "".join(word[0] for word in tokens)

@@ -31,6 +31,12 @@ class NumberStyle:
         Those after which items may be separated by commas alone: "§§ 5, 6".
     documents : str
         Words before the number of a document: "RFC 2119", "pep-0008.md".
+    divided : str
+        Those of them behind which a section may have no word: "ISO 9001:2015, 7.5".
+    cites : str
+        What is before the number of a section without a word: "see 7.5"; separated by "|".
+    emphasis : str
+        Words in capitals that are no names: "as in Section 2 MUST".
     around : mapping of str to (mapping of str to str)
         Words before a number whose kind follows behind it, with these kinds: Korean "제17조".
     short : mapping of str to str
@@ -66,6 +72,9 @@ class NumberStyle:
     short: Mapping[str, str] = field(default_factory=dict)
     plurals: str = ""
     documents: str = ""
+    divided: str = ""
+    cites: str = ""
+    emphasis: str = ""
     around: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     ands: str = ""
     ranges: str = ""
@@ -120,6 +129,9 @@ ENGLISH = NumberStyle(
     thereof="thereof",
     joins="in conjunction with|read together with",
     following="et seq.",
+    cites="see|see also|in accordance with|according to|referred to in|required by|described in|specified in|given in|defined in|"
+    "set out in|laid down in|subject to",
+    emphasis="must shall should may not required recommended optional and or",
     ordinals="first second third fourth fifth sixth seventh last introductory",
     passages="subparagraph subparagraphs sentence sentences indent indents part wording alternative",
     acts="regulation directive decision recommendation treaty charter convention protocol agreement act code law statute "
@@ -160,6 +172,7 @@ GERMAN = NumberStyle(
     other="letzten vorigen vorherigen vorhergehenden vorstehenden nächsten folgenden nachfolgenden",
     joins="in Verbindung mit|i. V. m.|i.V.m.",
     following="f.|ff.",
+    cites="siehe|vgl.|gemäß|nach",
     ordinals="ersten zweiten dritten vierten letzten erster zweiter dritter",
     passages="unterabsatz unterabsatzes halbsatz hs. halbs. alternative alt. variante var.",
     acts="gesetz gesetzes gesetzbuch gesetzbuchs gesetzbuches ordnung verordnung richtlinie empfehlung vertrag vertrags vertrages "
@@ -210,7 +223,9 @@ KOREAN = NumberStyle(
     acts="법 법률 영 규칙 조례",
 )
 
-STANDARDS = NumberStyle(documents="pep rfc iso iec en din ieee nist bcp std adr ecma iss itu-t unicode-tr")
+STANDARDS = NumberStyle(
+    documents="pep rfc iso iec en din ieee nist bcp std adr ecma iss itu-t unicode-tr", divided="iso iec en din ieee itu-t"
+)
 
 STYLES = (ENGLISH, GERMAN, FRENCH, KOREAN, STANDARDS)
 """All styles that are read."""

@@ -121,6 +121,11 @@ _LINKS = {
     "to": re.compile(rf"\s{{1,8}}{_TO}\s{{1,8}}|\s?[–—-]\s?"),
     ",": re.compile(r"\s?,\s{1,8}"),
 }
+# A section without a word: "see 7.5", "ISO 9001:2015, 7.5"; and a document by its code, "QM-03".
+_DIVIDED, _SECTION = frozenset(words("divided")), re.compile(r"(?<!\S)(?=\d{1,2}\.\d{1,2}(?![\w/]))")
+_BARE, _CITES, _CITING = re.compile(r",?\s{1,3}(?=\d{1,2}\.\d)"), re.compile(rf"(?<!\w){phrases('cites')}\s\Z"), 30
+CODE = re.compile(r"(?<![\w-])[A-Z]{2,8}-\d{1,5}(?![\w-])")
+"""The code of a document of a house: "QM-03"."""
 _ENCLOSED_RANGE = re.compile(rf"\s?{any_of(words('ranges'))}\s?")
 _MEASURE = re.compile(rf"\s?(?:%|{any_of(words('measures'))})")
 _FOLLOWING = re.compile(rf"\s{phrases('following')}")
@@ -141,7 +146,7 @@ _ACT = re.compile(
 # An act whose name is written small: "de la loi n° 78-17", "du code civil".
 _SMALL_ACT = re.compile(rf"{any_of(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('after_small'))))})")
 # Korean has no spaces between references, so that what may be a word is as long as the text.
-_ACRONYM = re.compile(r"[A-ZÄÖÜ](?=\w{0,20}[A-ZÄÖÜ])\w{2}")
+_ACRONYM = re.compile(rf"(?!{any_of(words('emphasis'))})[A-ZÄÖÜ](?=\w{{0,20}}[A-ZÄÖÜ])\w{{2}}")
 
 _DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
 _TAIL = re.compile(
@@ -216,7 +221,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     'other'
     """
     results: list[Reference] = []
-    chains = _chains(text, _mentions(text))
+    chains = _chains(text, _mentions(text, name_at))
     before: Reference | None = None
     # The last reference that names a document, for "that Regulation".
     naming: Reference | None = None
@@ -245,10 +250,17 @@ def _differ(one: _Mention, other: _Mention) -> bool:
     return {one.kind, other.kind} == {"article", "§"} or (one.kind != other.kind and "." in one.items[0].number)
 
 
-def _mentions(text: str) -> list[_Mention]:
+def _mentions(text: str, name_at: NameAt) -> list[_Mention]:
     """Return the mentions of units and of documents by number, in order."""
     numbers = _ACT_NUMBER.finditer(text) if "/" in text else ()
     acts = [mention for number in numbers if (mention := _act(text, number))]
+    codes = (code for code in CODE.finditer(text) if name_at(text, code.start()) is not None)
+    acts += [_Mention("document", code.start(), code.end(), (_Item(code[0], (), ""),), "code") for code in codes]
+    for number in _SECTION.finditer(text):
+        if _CITES.search(text, max(0, number.start() - _CITING), number.start()):
+            items, end = _items(text, number.end(), "section", True)
+            acts += [_Mention("section", number.end(), end, items)] if items and not _MEASURE.match(text, end) else []
+    acts.sort(key=lambda mention: mention.start)
     mentions: list[_Mention] = []
     start = 0
     while head := _HEAD.search(text, start):
@@ -351,7 +363,10 @@ def _repeats(text: str, end: int, kind: str) -> bool:
 
 
 def _further(text: str, mentions: Sequence[_Mention]) -> _Mention | None:
-    """Return a further number of a plural behind the parts of the one before: "§§ 5 Abs. 1, 6 Abs. 2"."""
+    """Return a section behind a standard, "ISO 9001:2015, 7.5", or another of a plural behind parts: "§§ 5 Abs. 1, 6 Abs. 2"."""
+    if mentions[-1].word in _DIVIDED and (bare := _BARE.match(text, mentions[-1].end)):
+        items, end = _items(text, bare.end(), "section", True)
+        return _Mention("section", bare.end(), end, items) if items else None
     part, outer = mentions[-1], next((one for one in reversed(mentions[-4:]) if one.kind in HEADED), None)
     if outer is None or part.kind not in INNER or outer.word not in _PLURALS or part.end - outer.end > _GAP:
         return None
@@ -390,7 +405,8 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
     """Write into a chain which document it names; `before` is the last reference, and `naming` the last that names one."""
     if chain.levels[0].kind == "document":
         mention = chain.levels.pop(0)
-        chain.scope, chain.document = NAMED, (mention.word, mention.items[0].number)
+        named = name_at(text, mention.start) if mention.word == "code" else None
+        chain.scope, chain.document = NAMED, named or (mention.word, mention.items[0].number)
         return
     tail = _TAIL.match(text, chain.end)
     place = tail.end() if tail else chain.end + text.startswith(" ", chain.end)
