@@ -641,6 +641,7 @@ def test_a_paragraph_that_an_article_does_not_have_is_no_recital():
         ("Table 2", ["l6"]),
         # Two acts have an Article 1; none an Article 12; and the other act is unknown.
         ("Article 1", []),
+        ("What do the Loom Regulation and the Mill Data Protection Act say in Article 1?", []),
         ("Article 12 of the Loom Regulation", []),
         ("Article 3 of the Wool Act", []),
         ("Who mends looms?", []),
@@ -655,6 +656,8 @@ def test_what_a_question_cites(question, ids):
 def test_a_german_question_may_write_the_sign_of_a_section_as_a_word():
     nodes = [*chunks("w", "Webstuhlgesetz", (["§ 1 Zweck"], "Weben."), (["§ 2 Karten"], "Aus Papier.")), *MILLS]
     assert LookUp(nodes).rows("Paragraph 2 Webstuhlgesetz") == [[1]]
+    # An "Absatz" that a section does not have is no section.
+    assert targets("(1) Absatz 2 gilt.", *nodes[:1], headings=("§ 3 Ende",), path="w", title="Webstuhlgesetz") == []
 
 
 QUALITY = chunks(

@@ -178,6 +178,11 @@ class Numbered:
         number = number.casefold()
         return [scope for scope, *unit in list(self._units) if isinstance(scope, Unit) and unit == [kind, number]]
 
+    @property
+    def has_sections(self) -> bool:
+        """Whether headings have the sign "§"."""
+        return any(kind == "§" for _, kind, _ in self._units)
+
     def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
         """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
 

@@ -35,6 +35,8 @@ _ROW = 1_000
 _SENTENCE, _COMMON = 300, 50
 _WORD, _END = re.compile(r"[^\W\d_]{4,}"), re.compile(r"[.;:]\s|\n")
 _BEGIN = re.compile(r"(?<!\w)\w")
+# How German says "§ 87".
+_SPOKEN = re.compile(r"\bParagraph(?:en)?\s(?=\d)")
 _AMENDS = tuple(phrase for style in STYLES for phrase in style.amends.split("|") if phrase)
 # Units of laws, which amend others; elsewhere "is amended" says nothing about what follows.
 _AMENDING = ("article", "§", "annex")
@@ -194,10 +196,13 @@ class LookUp:
         A reference without a document means the one that the question names elsewhere, else the only one that has the number.
         """
         names = self._numbered.names
+        if self._numbered.has_sections:
+            question = _SPOKEN.sub("§ ", question)
         named = {document: None for word in _BEGIN.finditer(question) if (document := names.at(question, word.start()))}
+        elsewhere = next(iter(named)) if len(named) == 1 else None
         results = []
         for reference in references(question, names.at):
-            scope = names.document(reference) if reference.scope in (OTHER, NAMED) else next(iter(named), None)
+            scope = names.document(reference) if reference.scope in (OTHER, NAMED) else elsewhere
             if scope is None and reference.scope not in (OTHER, NAMED) and reference.steps:
                 documents = self._numbered.documents(*reference.steps[0])
                 scope = documents[0] if len(documents) == 1 else None
@@ -307,9 +312,6 @@ class _Reader:
             # "Item 2 of the minutes of 5 March"; a paragraph or a letter is in a unit of the other document.
             part = scope.part(number) if kind == "point" and isinstance(scope, Unit) else None
             units = [] if part is None else [part]
-        if not units and kind == "paragraph":
-            # In German, "Paragraph 87" is § 87.
-            units = self._numbered.find(scope, "§", number)
         for kind, number in inner_steps:
             if kind in HEADED or kind in CAPTIONED:
                 # Parts are searched for in the document of the unit, which may be another page than that of the reference.
