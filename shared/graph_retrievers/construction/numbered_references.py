@@ -34,7 +34,7 @@ _ROW = 1_000
 # Characters of a sentence on each side of a reference; passages of a unit with a word, above which the word is not rare in it.
 _SENTENCE, _COMMON = 300, 50
 _WORD, _END = re.compile(r"[^\W\d_]{4,}"), re.compile(r"[.;:]\s|\n")
-_BEGIN = re.compile(r"(?<!\w)\w")
+_QUESTION_WORD = re.compile(r"\w+")
 # How German says "§ 87".
 _SPOKEN = re.compile(r"\bParagraph(?:en)?\s(?=\d)")
 _AMENDS = tuple(phrase for style in STYLES for phrase in style.amends.split("|") if phrase)
@@ -198,7 +198,7 @@ class LookUp:
         names = self._numbered.names
         if self._numbered.has_sections:
             question = _SPOKEN.sub("§ ", question)
-        named = {document: None for word in _BEGIN.finditer(question) if (document := names.at(question, word.start()))}
+        named = self._named(question)
         elsewhere = next(iter(named)) if len(named) == 1 else None
         results = []
         for reference in references(question, names.at):
@@ -211,6 +211,18 @@ class LookUp:
                 places = dict.fromkeys(place for unit in units for place in range(unit.first, unit.last + 1))
                 results.append([self._numbered.rows[place] for place in places])
         return results
+
+    def _named(self, question: str) -> set[Hashable]:
+        """Return the documents that a question names; a name inside another one does not count."""
+        names, words = self._numbered.names, list(_QUESTION_WORD.finditer(question))
+        documents, end = set(), 0
+        for place, word in enumerate(words):
+            start = word.start()
+            if start >= end and (document := names.at(question, start)) is not None:
+                documents.add(document)
+                ends = (last.end() for last in words[place:])
+                end = next((end for end in ends if names.at(question[:end], start) is document), end)
+        return documents
 
 
 class _Cited(NamedTuple):
