@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -696,3 +697,31 @@ def test_a_document_is_cited_by_the_code_that_its_title_begins_with():
 def test_words_in_capitals_behind_a_section_may_be_no_name():
     assert targets("A frame above the limit of Article 3 MUST be refused, and Article 4 MAY hold.", *LOOMS) == ["l3", "l4"]
     assert targets("See Article 3 MUSTER.", *LOOMS) == []
+
+
+def test_texts_of_loaders_name_their_documents_by_the_title_with_which_they_begin():
+    mill = [
+        Node("m1", "---\ntype: act\n---\n# Mill Act (MA)\n"),
+        Node("m2", "## Article 1 Aim\nAs in Article 2 of the Loom Law."),
+        Node("m3", "## Article 2\nMills."),
+    ]
+    loom = [
+        Node("l1", "Loom Law\n\nof 1804\n\nArticle 1 Aim\nAs in Article 2 of the Mill Act."),
+        Node("l2", "Article 2 Looms\nLooms."),
+    ]
+    for file, title in [("act-1", ""), ("act-2", "act-2.md")]:
+        nodes = [replace(node, title=title, metadata={"source": f"{file}.md"}) for node in mill]
+        nodes += [replace(node, title="b.txt", metadata={"source": "b.txt"}) for node in loom]
+        assert sorted(edges(nodes)) == [("l1", "m3"), ("m2", "l2")]
+
+
+def test_pieces_of_html_are_read_without_tags():
+    texts = [
+        "<h1>Loom Act</h1><h3><b>§&nbsp;1</b>&nbsp;Aim</h3><p>As in <i>§</i>&nbsp;2.</p>",
+        "<h3>§ 2 Words</h3><p>§ 1.</p>",
+        "<h3>§ 3 End</h3><p>See § 1",
+    ]
+    nodes = [Node(f"{n}", text, metadata={"source": "act.HTML"}) for n, text in enumerate(texts)]
+    assert edges(nodes) == [("0", "1"), ("1", "0"), ("2", "0")]
+    assert [edges([replace(node, metadata={"source": "act.txt"}) for node in nodes])] == [[]]
+    assert LookUp(nodes).rows("§ 3") == [[2]]

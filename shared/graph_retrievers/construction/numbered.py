@@ -28,7 +28,7 @@ from graph_retrievers.construction.references import (
 )
 from graph_retrievers.construction.slugs import slug, split_anchor
 from graph_retrievers.construction.spec import CorpusNodes
-from graph_retrievers.construction.titles import file_title
+from graph_retrievers.construction.titles import file_title, title_lines
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.languages import inflected, main_languages, stem_of
@@ -40,6 +40,8 @@ _LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
 # Most characters of a heading that nothing marks as one.
 _SHORT = 80
 _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
+# A Markdown heading in the first characters of a page, where front matter may be.
+_HEADING, _BEGINNING = re.compile(r"^#\s+(\S.*?)\s*#*$", re.MULTILINE), 2_000
 _MARKS, _PRINTED = re.compile(r"#+\s+"), re.compile(r"page=\d")
 # "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
 _TITLED = re.compile(
@@ -150,7 +152,9 @@ class Numbered:
         pages = corpus.pages(page_address(node.metadata) or "\0" for node in corpus.nodes).rows
         for address, rows in pages.items():
             document = Unit("document", "", len(self.rows), len(self.rows) + len(rows) - 1)
-            self._name(document, address.strip("\0"), corpus.nodes[rows[0]])
+            self._name(
+                document, address.strip("\0"), corpus.nodes[rows[0]], "\n\n".join(corpus.nodes[row].text for row in rows[:2])
+            )
             walk = _Walk(document, self._add, self.headings, paged=bool(address.strip("\0")))
             for row in rows:
                 self._starts.append(walk.read(corpus.nodes[row], len(self.rows)))
@@ -204,11 +208,14 @@ class Numbered:
         if folder := self._folders[document]:
             self._units[folder, unit.kind, number].append(unit)
 
-    def _name(self, document: Unit, address: str, first_node: Node) -> None:
-        """Add the names and numbers of a document: those of its title, its file and its folder."""
+    def _name(self, document: Unit, address: str, first_node: Node, text: str) -> None:
+        """Add the names and numbers of a document: those of its title, its file and its folder; `text` is its beginning."""
         folder = PurePath(address).parent.as_posix() if address else ""
         self._folders[document] = folder
         title = next(iter(heading_path(first_node)), "") or first_node.title
+        if title in ("", PurePath(address).name):
+            # Loaders of LlamaIndex give the name of the file.
+            title = _first_title(text) or title
         file = file_title(address) if address else ""
         first = self._titled.setdefault((folder, title), document)
         for name in (title, *short_names(title)):
@@ -284,6 +291,14 @@ class DocumentNames:
 
     def _key(self, tokens: Sequence[str]) -> tuple[str, ...]:
         return tuple(self._stem(word.casefold()) for word in tokens[:_MOST_WORDS])
+
+
+def _first_title(text: str) -> str:
+    """Return the title with which a page begins that a loader of text has read: a Markdown heading, or its first line."""
+    if heading := _HEADING.search(text[:_BEGINNING]):
+        return split_anchor(heading[1])[0]
+    lines = text.lstrip("\n")
+    return lines.partition("\n")[0].strip() if title_lines(lines.partition("\n\n")[0], alone=False) else ""
 
 
 def short_names(title: str) -> list[str]:

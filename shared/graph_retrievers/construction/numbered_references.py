@@ -13,11 +13,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from graph_retrievers.arguments import typed
+from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.numbered import Numbered, Unit
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED, STYLES
 from graph_retrievers.construction.references import NAMED, OTHER, Reference, references
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
+from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.file_endings import HTML
 
 __all__ = ["NumberedReferences"]
 
@@ -158,6 +161,7 @@ class NumberedReferences(EdgeSpec):
         return self._find_references(CorpusNodes(nodes))[1]
 
     def _find_references(self, corpus: CorpusNodes) -> tuple[list[tuple[str, str, str]], ReferenceCounts]:
+        corpus = _readable(corpus)
         numbered = Numbered(corpus)
         if numbered.count < _FEWEST:
             return [], ReferenceCounts()
@@ -176,6 +180,18 @@ class NumberedReferences(EdgeSpec):
         return edges, ReferenceCounts(**counts, examples=tuple(examples))
 
 
+def _readable(corpus: CorpusNodes) -> CorpusNodes:
+    """Return a corpus with what a person reads in place of tags of HTML, which splitters keep; headings are as in Markdown."""
+    return replace(corpus, nodes=[_without_tags(node) for node in corpus.nodes])
+
+
+def _without_tags(node: Node) -> Node:
+    if "</" not in node.text or not page_address(node.metadata).lower().endswith(HTML):
+        return node
+    lines = (f"{'#' * block.level} {block.text}".strip() for block in read_html(node.text, piece=True).blocks)
+    return replace(node, text="\n".join(lines))
+
+
 class LookUp:
     """The nodes that carry the numbers which questions name, such as "Article 17 GDPR" or "PEP 8".
 
@@ -186,7 +202,7 @@ class LookUp:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        corpus = CorpusNodes(nodes)
+        corpus = _readable(CorpusNodes(nodes))
         self._numbered = Numbered(corpus)
         self._reader = _Reader(corpus, self._numbered)
 
