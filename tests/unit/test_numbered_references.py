@@ -725,3 +725,6 @@ def test_pieces_of_html_are_read_without_tags():
     assert edges(nodes) == [("0", "1"), ("1", "0"), ("2", "0")]
     assert [edges([replace(node, metadata={"source": "act.txt"}) for node in nodes])] == [[]]
     assert LookUp(nodes).rows("§ 3") == [[2]]
+    shown = chunks("s", "Tags", (["§ 1 Code"], "<b>See § 2</b>"), (["§ 2 More"], "None."), (["§ 3 End"], "None."))
+    shown = [replace(node, metadata={**node.metadata, "path": "s.html", "anchors": []}) for node in shown]
+    assert edges(shown) == [("s0", "s1")]

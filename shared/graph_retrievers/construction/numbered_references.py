@@ -186,7 +186,8 @@ def _readable(corpus: CorpusNodes) -> CorpusNodes:
 
 
 def _without_tags(node: Node) -> Node:
-    if "</" not in node.text or not page_address(node.metadata).lower().endswith(HTML):
+    # Texts of read_folder have their anchors beside them, and tags only where a page shows some.
+    if "anchors" in node.metadata or "</" not in node.text or not page_address(node.metadata).lower().endswith(HTML):
         return node
     lines = (f"{'#' * block.level} {block.text}".strip() for block in read_html(node.text, piece=True).blocks)
     return replace(node, text="\n".join(lines))
