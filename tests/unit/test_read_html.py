@@ -536,6 +536,8 @@ def test_links_without_text_at_the_end_belong_to_the_last_block():
             "a loom<a class='footnote-reference brackets' href='#id3' role='doc-noteref'><span>[</span>1<span>]</span></a>.",
             "a loom.",
         ),
+        ("Directive 5 <a id=ntc1-L href='#ntr1-L'>(<span class='oj-super'>1</span>)</a>,", "Directive 5 ,"),
+        ("<a id=ntr1-L href='#ntc1-L'>(<span>1</span>)</a> OJ C 2.", "(1) OJ C 2."),
         ("code <b class=conum>(1)</b><img src='images/callouts/2.png' alt='(2)'>", "code"),
         ("x<sup>2<sup>3</sup></sup> a<sup></sup>b <sup>unclosed 5", "x2^3 ab unclosed 5"),
     ],

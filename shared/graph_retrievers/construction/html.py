@@ -45,6 +45,8 @@ _BACK = frozenset("toc-backref fn-backref footnote-backref footnote-back data-fo
 # Links that are the mark of a note, and the marks of places in code that a list below it explains.
 _MARKS = frozenset("footnote-reference footnote-ref noteref doc-noteref".split())
 _NOTE = re.compile(r"#(?:fn|footnote|cite_note|_ftn|endnote|_edn|user-content-fn)", re.IGNORECASE)
+# The same in the Official Journal, where the mark stands in brackets, not raised.
+_OJ_NOTE, _OJ_MARK = re.compile(r"#ntr\d"), re.compile(r"#ntc\d")
 _CALLOUTS = re.compile(r"(?:^|/)callouts/[^/]*$")
 _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 # Class names of navigation in the output of Sphinx, DocBook, MkDocs, Docusaurus, Doxygen, Javadoc and common themes; the second are
@@ -227,7 +229,7 @@ class _Reader:
         if tag in _LEADS:
             self._level, self._leads = _HEADINGS.get(tag, 0), True
         self.anchors += filter(None, (attributes.get("id"), attributes.get("name") if tag == "a" else None))
-        if href and not _BACK & _names(attributes):
+        if href and not _BACK & _names(attributes) and not _OJ_MARK.match(href):
             self.links.append(href)
         if tag == "sup":
             self._raised.append(len(self._parts))
@@ -342,7 +344,8 @@ class _Reader:
             return "contents"
         if tag == "title" and self._reading:
             return "title"
-        is_note = self._open[-1:] == [("sup", "")] and _NOTE.match(attributes.get("href", ""))
+        href = attributes.get("href", "")
+        is_note = (self._open[-1:] == [("sup", "")] and _NOTE.match(href)) or _OJ_NOTE.match(href)
         if "conum" in classes or (tag == "a" and (is_note or _MARKS & _names(attributes))):
             return "mark"
         if tag == "main" or role == "main":
