@@ -602,3 +602,19 @@ def test_whole_files_lose_a_first_line_only_if_it_is_the_title(tmp_path):
 def test_a_page_that_begins_with_a_section_has_the_name_of_its_file(tmp_path, text, titles):
     nodes = read(tmp_path, {"mill-wheel.md": text.format("Water turns it all day long. " * 12)})
     assert [node.title for node in nodes] == titles
+
+
+@pytest.mark.parametrize(("count", "kept"), [(5, False), (4, True)])
+def test_a_link_above_many_headings_of_a_page_leads_back_and_is_no_text(tmp_path, count, kept):
+    text = "Water turns it all day long. " * 12
+    back = "<a name=n{0}></a><a href='index.html#n{0}'>Contents</a>"
+    parts = [
+        f"<div>{back.format(n)}<h2>Wheel {n}</h2></div><p>{text}</p><p><a href='a.html'>Oak</a></p><p>Elm.</p>"
+        for n in range(count)
+    ]
+    nodes = read(tmp_path, {"mill.html": f"<title>Mill</title><p>{text}</p>{''.join(parts)}"})
+    assert [("Contents" in node.text) for node in nodes] == [kept] * count + [False]
+    assert all("Oak" in node.text for node in nodes[1:])
+    assert [node.metadata["anchors"] for node in nodes[1:]] == (
+        [[f"n{n}"] for n in range(1, count)] + [[]] if kept else [[f"n{n}"] for n in range(count)]
+    )

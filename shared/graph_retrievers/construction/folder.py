@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -55,6 +55,8 @@ _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGN
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
 # Folders that Sphinx writes in addition to the pages: their sources, and the files of the theme.
 _GENERATED = frozenset(["_sources", "_static"])
+# How often a page repeats a link that leads back from its sections.
+_WAYS_BACK = 5
 
 
 @typed
@@ -73,9 +75,9 @@ def read_folder(
     to the pages (indexes, ``_sources``, ``_static``) are skipped. A warning counts documents in other formats, or says which
     extra reads them, and another names files that cannot be read: those that are broken, encrypted or without text, and texts
     that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare another encoding by ``<meta charset=...>`` or in
-    an XML declaration. Their encoding is not guessed. Navigation
-    is left out: elements that HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of
-    the pages. A page with the same text as another is read once, and so is a section (see
+    an XML declaration. Their encoding is not guessed. Navigation is left out: elements that HTML marks as such, links, labels and
+    copyright lines at the beginning or the end of half of the pages, and a link that an HTML page repeats above five of its
+    headings. A page with the same text as another is read once, and so is a section (see
     :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without its own
     text, such as a table of contents or a redirect, is not kept; links to it lead to the first page that it lists. Omissions are
     logged.
@@ -328,8 +330,8 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
             title = title[len(segments[0]) :]
         return title.strip(" \t-–—|·:»") or page.title
 
-    def cleaned(page: Page) -> list[Block]:
-        blocks = page.blocks
+    def cleaned(name: str, page: Page) -> list[Block]:
+        blocks = _without_ways_back(page.blocks) if _is_html(name) else page.blocks
         heading_place = next((place for place, block in enumerate(blocks) if block.level), 0)
         mask = [
             texts[block.text] >= threshold and _is_navigation(block, place < heading_place) for place, block in enumerate(blocks)
@@ -345,9 +347,30 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         removals.update(block.text for block in [*blocks[:before], *blocks[len(blocks) - after :]])
         return rest
 
-    results = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
+    results = {name: page._replace(title=titled(name, page), blocks=cleaned(name, page)) for name, page in pages.items()}
     if removals:
         logger.info("Left out as navigation that half of the pages share: %s.", few([shown(text, 60) for text in removals]))
+    return results
+
+
+def _without_ways_back(blocks: list[Block]) -> list[Block]:
+    """Return blocks without a link that a page repeats above its headings, such as one to its list of contents."""
+
+    def target(block: Block, next_block: Block | None) -> tuple[str, str] | None:
+        is_above = next_block is None or next_block.level > 0
+        is_link = is_above and len(block.links) == 1 and _is_navigation(block, False)
+        return (block.text, block.links[0].partition("#")[0]) if is_link else None
+
+    targets = [target(block, next_block) for block, next_block in zip_longest(blocks, blocks[1:])]
+    counts = Counter(targets)
+    results: list[Block] = []
+    anchors: tuple[str, ...] = ()
+    for block, way_back in zip(blocks, targets, strict=True):
+        if way_back is not None and counts[way_back] >= _WAYS_BACK:
+            anchors += block.anchors
+        else:
+            results.append(replace(block, anchors=(*anchors, *block.anchors)) if anchors else block)
+            anchors = ()
     return results
 
 
