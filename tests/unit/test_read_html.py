@@ -614,3 +614,18 @@ def test_lines_with_numbers_are_the_headings_of_a_page_without_others():
 )
 def test_names_of_acts(lines, name):
     assert act_name(lines) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        ("See Section 4.2.", ["4. Limits", "4.2. Speed", "Appendix A. Forms"]),
+        ("Subject to 4.2, it turns.", ["4. Limits", "4.2. Speed", "Appendix A. Forms"]),
+        ("Forms are in Appendix A.", ["4. Limits", "4.2. Speed", "Appendix A. Forms"]),
+        ("See <a href='#x'>Section 4.2</a>.", ["Limits", "Speed", "Forms"]),
+        ("See Table 4.2, Section 5, and Section 4.2 of the Mill Act.", ["Limits", "Speed", "Forms"]),
+    ],
+)
+def test_headings_keep_their_numbers_where_the_text_cites_them(text, headings):
+    page = read_html(f"<h2>4. Limits</h2><h3>4.2. Speed</h3><p>{text}</p><h2>Appendix A. Forms</h2><p>None.")
+    assert [block.text for block in page.blocks if block.level] == headings and page.title == headings[0]

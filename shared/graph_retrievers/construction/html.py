@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin
@@ -11,8 +11,10 @@ from urllib.parse import urljoin
 from graph_retrievers.construction.acts import act_name
 from graph_retrievers.construction.encodings import web_encoding
 from graph_retrievers.construction.numbered import numbered_heading
+from graph_retrievers.construction.numbers import CAPTIONED
 from graph_retrievers.construction.pages import Block, Page, is_power, once, squeezed, without_number
 from graph_retrievers.construction.plain_text import with_headings
+from graph_retrievers.construction.references import OWN, references
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
@@ -98,6 +100,8 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     links = {link for block in blocks for link in block.links}
     if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
         blocks, contents = [], [reader.refresh or links.pop()]
+    if not _cites_headings(blocks, reader.prose):
+        blocks = [replace(block, text=without_number(block.text)) if block.level else block for block in blocks]
     if reader.base:
         blocks = [replace(block, links=tuple(_absolute_link(reader.base, link) for link in block.links)) for block in blocks]
         contents = [_absolute_link(reader.base, link) for link in contents]
@@ -110,6 +114,15 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     # The pages of the Official Journal have the names of files as titles.
     title = act_name(block.text for block in blocks) or title
     return page._replace(title=title, blocks=with_headings(blocks), is_title_stated=bool(title))
+
+
+def _cites_headings(blocks: list[Block], prose: Iterable[str]) -> bool:
+    """Return whether a page cites one of its headings by the number, outside of links: "see Section 4.2"."""
+    numberings = (numbered_heading(block.text) for block in blocks if block.level and without_number(block.text) != block.text)
+    headings = {(kind, number.casefold()) for kind, number, _ in filter(None, numberings)}
+    cited = (reference for reference in references("".join(prose)) if reference.scope in ("", OWN)) if headings else ()
+    units = ((kind, number.casefold()) for reference in cited for kind, number in reference.steps[:1] if kind not in CAPTIONED)
+    return any(unit in headings or ("", unit[1]) in headings for unit in units)
 
 
 def html_charset(raw: bytes) -> str:
@@ -165,6 +178,8 @@ class _Reader:
         self.anchors: list[str] = []
         self.links: list[str] = []
         self.blocks: list[_PageBlock] = []
+        # The text outside of links and headings.
+        self.prose: list[str] = []
         self.contents: list[str] = []
         self.title = self.base = ""
         # The addresses of the page that its head states: the canonical one, and the one to share it by.
@@ -299,6 +314,7 @@ class _Reader:
             self.title += text if len(self.title) < 1000 else ""
         elif self._reading and not self._on["mark"] and not (text in _PERMALINKS and self._open[-1][0] == "a"):
             self._parts.append(text)
+            self.prose.append(" " if self._on["link"] or self._level else text)
             self._bold = self._bold and (self._on["bold"] > 0 or not text.strip())
             self._lengths[0 if self._on["link"] or self._on["list"] else 1] += len(text.strip())
 
@@ -370,8 +386,9 @@ class _Reader:
         below = self._unit_below() if self._level else ""
         leads, header = self._leads or (paragraph and self._bold and not self._headers), "".join(self._headers[-1:])
         self._parts, self._row, self._bold = [], False, True
+        self.prose.append("\n")
         if text:
-            text = without_number(text.removesuffix(below).rstrip()) if self._level else text
+            text = text.removesuffix(below).rstrip() if self._level else text
             block = Block(text, self._level, once(self.anchors), once(self.links), leads, None, header)
             last = self.blocks[-1].block if self.blocks else None
             if last is not None and not self._level and not last.level and _MARK.fullmatch(last.text):
