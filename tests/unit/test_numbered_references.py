@@ -639,6 +639,9 @@ def test_a_paragraph_that_an_article_does_not_have_is_no_recital():
         ("Article 1(2), point (b) of Regulation (EU) 2020/11", ["l1"]),
         ("Article 4, and Annex I of the Loom Regulation, 2.1", ["l4", "l5", "l6"]),
         ("Articles 3 to 4", ["l3", "l4"]),
+        ("art 2 mill data protection act", ["m1"]),
+        ("mill data protection act article 2", ["m1"]),
+        ("Art 3 Regulation (EU) 2020/11", ["l3"]),
         ("Table 2", ["l6"]),
         # Two acts have an Article 1; none an Article 12; and the other act is unknown.
         ("Article 1", []),
@@ -692,6 +695,12 @@ def test_a_document_is_cited_by_the_code_that_its_title_begins_with():
         ("XQM-03", ""),
     ]:
         assert " ".join(targets(f"Kept as in {text}.", *filing, path="x", title="Audits", headings=["4 Records"])) == found
+
+
+def test_a_document_by_number_may_stand_right_behind_a_section():
+    rfc = chunks("rfc2119", "RFC 2119: Looms", (["1. Aim"], "Looms."), (["2. Words"], "Cards."), (["3. End"], "Mills."))
+    assert targets("As in Section 2 RFC 2119.", *rfc, path="x", title="Mills") == ["rfc21191"]
+    assert LookUp(rfc).rows("section 3 rfc 2119") == LookUp(rfc).rows("RFC 2119, Section 3") == [[2]]
 
 
 def test_words_in_capitals_behind_a_section_may_be_no_name():

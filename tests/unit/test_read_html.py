@@ -594,6 +594,7 @@ def test_lines_with_numbers_are_the_headings_of_a_page_without_others():
         ("ANNEX I Looms", 2, ("annex-i-looms",)),
     ]
     assert levels(ACT.replace("<p>Of oak.", "<h2>Oak</h2>"))[4] == ("CHAPTER I", 0), "a page with headings has them alone"
+    assert read_html("<title>L_2.fmx.xml</title><h2>Cards</h2><p>Oak.").title == "Cards"
     assert read_html("<title>Hire</title><p>1. Price<p>Ten marks.<p>2. Term<p>A year.").title == "Hire"
 
 

@@ -47,6 +47,8 @@ _BACK = frozenset("toc-backref fn-backref footnote-backref footnote-back data-fo
 # Links that are the mark of a note, and the marks of places in code that a list below it explains.
 _MARKS = frozenset("footnote-reference footnote-ref noteref doc-noteref".split())
 _NOTE = re.compile(r"#(?:fn|footnote|cite_note|_ftn|endnote|_edn|user-content-fn)", re.IGNORECASE)
+# A title that is the name of a file, such as those of the Official Journal.
+_FILE = re.compile(r"\S+\.(?:xml|x?html?|docx?|pdf|txt)", re.IGNORECASE)
 # The same in the Official Journal, where the mark stands in brackets, not raised.
 _OJ_NOTE, _OJ_MARK = re.compile(r"#ntr\d"), re.compile(r"#ntc\d")
 _CALLOUTS = re.compile(r"(?:^|/)callouts/[^/]*$")
@@ -107,11 +109,11 @@ def read_html(text: str, *, piece: bool = False) -> Page:
         contents = [_absolute_link(reader.base, link) for link in contents]
     heading = next((block.text for block in blocks if block.level), "")
     title = without_number(squeezed(reader.title))
+    title = "" if _FILE.fullmatch(title) else title
     base = reader.base.strip() if _URL.match(reader.base) else ""
     page = Page(title or heading, blocks, once(contents), reader.canonical or reader.shared, base)
     if heading or piece:
         return page
-    # The pages of the Official Journal have the names of files as titles.
     title = act_name(block.text for block in blocks) or title
     return page._replace(title=title, blocks=with_headings(blocks), is_title_stated=bool(title))
 

@@ -178,9 +178,12 @@ class Numbered:
         return units if units or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
 
     def documents(self, kind: str, number: str) -> list[Hashable]:
-        """Return the documents in which a unit of a kind has a number."""
-        number = number.casefold()
-        return [scope for scope, *unit in list(self._units) if isinstance(scope, Unit) and unit == [kind, number]]
+        """Return the documents in which a unit of a kind has a number, as :meth:`find` finds it."""
+        return [
+            scope
+            for scope in {scope: None for scope, *_ in self._units}
+            if isinstance(scope, Unit) and self.find(scope, kind, number)
+        ]
 
     @property
     def has_sections(self) -> bool:

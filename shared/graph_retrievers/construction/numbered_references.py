@@ -210,24 +210,30 @@ class LookUp:
     def rows(self, question: str) -> list[list[int]]:
         """Return the rows of the nodes of each unit that a question names, in the order of its page.
 
-        A reference without a document means the one that the question names elsewhere, else the only one that has the number.
+        A reference without a document means the one that the question names elsewhere, in capitals or small letters, else the only
+        one that has the number.
         """
         names = self._numbered.names
         if self._numbered.has_sections:
             question = _SPOKEN.sub("§ ", question)
-        named = self._named(question)
-        elsewhere = next(iter(named)) if len(named) == 1 else None
+        found = references(question, names.at)
+        named = {names.document(reference) for reference in found if reference.scope == NAMED} - {None}
+        named |= self._named(question) or self._named(question.upper())
         results = []
-        for reference in references(question, names.at):
-            scope = names.document(reference) if reference.scope in (OTHER, NAMED) else elsewhere
-            if scope is None and reference.scope not in (OTHER, NAMED) and reference.steps:
-                documents = self._numbered.documents(*reference.steps[0])
-                scope = documents[0] if len(documents) == 1 else None
-            around = scope if isinstance(scope, Unit) else Unit("document", "", 0, -1)
-            for units in self._reader.targets(reference, scope, around) if scope is not None else ():
+        for reference in found:
+            if reference.scope in (OTHER, NAMED):
+                scopes = {names.document(reference)} - {None}
+            else:
+                scopes = named or {*self._numbered.documents(*reference.steps[0])}
+            meant = [targets for scope in scopes if (targets := self._targets(reference, scope))]
+            for units in meant[0] if len(meant) == 1 else ():
                 places = dict.fromkeys(place for unit in units for place in range(unit.first, unit.last + 1))
                 results.append([self._numbered.rows[place] for place in places])
         return results
+
+    def _targets(self, reference: Reference, scope: Hashable) -> list[list[Unit]]:
+        around = scope if isinstance(scope, Unit) else Unit("document", "", 0, -1)
+        return self._reader.targets(reference, scope, around)
 
     def _named(self, question: str) -> set[Hashable]:
         """Return the documents that a question names; a name inside another one does not count."""

@@ -107,7 +107,7 @@ ENGLISH = NumberStyle(
         "chapter": "chapter chapters chap.",
         "section": "section sections sect. sec. secs. clause clauses",
         "subsection": "subsection subsections",
-        "article": "article articles art. arts. rule rules",
+        "article": "article articles art art. arts. rule rules",
         "§": "§ §§",
         "table": "table tables",
         "figure": "figure figures fig. figs.",

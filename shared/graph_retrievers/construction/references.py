@@ -390,8 +390,8 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
                 chain.levels.append(mention)
                 chain.end = mention.end
                 continue
-            # German may have no word between: "Art. 6 Verordnung (EU) 2016/679".
-            beside = gap == " " and mention.word == "act"
+            # There may be no word between: "Art. 6 Verordnung (EU) 2016/679", "Section 5 RFC 2119".
+            beside = gap == " " and mention.kind == "document"
             if rank < RANKS[chain.levels[0].kind] and (beside or _UP.fullmatch(gap)):
                 chain.levels.insert(0, mention)
                 chain.end, chain.for_each = mention.end, True
