@@ -737,3 +737,16 @@ def test_pieces_of_html_are_read_without_tags():
     shown = chunks("s", "Tags", (["§ 1 Code"], "<b>See § 2</b>"), (["§ 2 More"], "None."), (["§ 3 End"], "None."))
     shown = [replace(node, metadata={**node.metadata, "path": "s.html", "anchors": []}) for node in shown]
     assert edges(shown) == [("s0", "s1")]
+
+
+def test_recitals_are_the_numbers_above_the_first_article():
+    act = chunks(
+        "a",
+        TITLE,
+        ([], "Whereas:\n(1) Looms are useful.\n(2) Cards too."),
+        (["Article 1 – Aim"], "1. As recital 2 says.\n(2) Mills."),
+    )
+    act += chunks("a", TITLE, ([], ""), ([], ""), (["Article 2 – Words"], "Words."), (["Article 3 – End"], "Recitals 1 and 3."))[2:]
+    assert edges(act) == [("a1", "a0"), ("a3", "a0")]
+    assert targets("See recital (1) of Regulation (EU) 2020/11.", *act, path="x", title="Mills") == ["a0"]
+    assert LookUp(act).rows("Recital 2 of the Loom Regulation") == [[0]] and LookUp(act).rows("recital 4 Loom Regulation") == []

@@ -341,6 +341,10 @@ class _Reader:
             if not units and is_own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
+        elif kind == "recital":
+            # The numbers above the first article of an act.
+            part = scope.parts.get(number) if isinstance(scope, Unit) else None
+            units = [] if part is None else [part]
         elif is_own:
             units = _part_near(around, kind, number)
         else:

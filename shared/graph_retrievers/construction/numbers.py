@@ -15,7 +15,7 @@ HEADED = ("document", "annex", "book", "part", "title", "chapter", "section", "s
 CAPTIONED = ("table", "figure")
 """Kinds of units whose number is in a caption."""
 
-INNER = ("paragraph", "subparagraph", "sentence", "point", "letter", "double letter")
+INNER = ("recital", "paragraph", "subparagraph", "sentence", "point", "letter", "double letter")
 """Kinds of parts whose number is where a line begins, from outside to inside: "2.", "(2)", "(a)", "a)"."""
 
 
@@ -111,13 +111,14 @@ ENGLISH = NumberStyle(
         "§": "§ §§",
         "table": "table tables",
         "figure": "figure figures fig. figs.",
+        "recital": "recital recitals",
         "paragraph": "paragraph paragraphs para. paras.",
         "subparagraph": "subparagraph subparagraphs",
         "sentence": "sentence sentences",
         "point": "point points item items",
         "letter": "letter letters lit.",
     },
-    plurals="annexes appendices parts titles chapters sections secs. clauses articles arts. rules §§ tables figures figs. "
+    plurals="annexes appendices parts titles chapters sections secs. clauses articles arts. rules §§ tables figures figs. recitals "
     "paragraphs paras. points items letters",
     ands="and or and/or",
     ranges="to through until – — -",
@@ -154,6 +155,7 @@ GERMAN = NumberStyle(
         "article": "artikel artikels artikeln",
         "table": "tabelle tabellen tab.",
         "figure": "abbildung abbildungen abb. bild",
+        "recital": "erwägungsgrund erwägungsgrunds erwägungsgrundes erwägungsgründe erwägungsgründen",
         "paragraph": "absatz absatzes absätze absätzen abs.",
         "subparagraph": "unterabsatz unterabsatzes unterabs. uabs.",
         "sentence": "satz satzes sätze sätzen",
@@ -190,6 +192,7 @@ FRENCH = NumberStyle(
         "title": "titre titres",
         "chapter": "chapitre chapitres",
         "table": "tableau tableaux",
+        "recital": "considérant considérants",
         "paragraph": "paragraphe paragraphes",
         # Like sentences, these have no numbers in the text.
         "sentence": "alinéa alinéas",
