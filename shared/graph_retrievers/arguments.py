@@ -134,7 +134,8 @@ def number(name: str, value: float, *, least: float = 0.0, most: float, above: b
     >>> number("decay", 0.5, most=1)
     0.5
     """
-    if not is_number(value) or not least <= value <= most or (above and value == least):
+    # A number of numpy with few bits would compare `most` as infinite.
+    if not is_number(value) or not least <= float(value) <= most or (above and float(value) == least):
         lowest = "above" if above else "of at least"
         raise InvalidArgumentError(f"{name} must be a number {lowest} {least:g} and at most {most:g}, got {shown(value)}.")
     return float(value)

@@ -101,6 +101,13 @@ def test_a_report_follows_no_entity_where_there_are_no_texts():
     assert [hit.id for hit in found(index, entities=1).nodes] == ["n0", "n1"]
 
 
+def test_any_number_of_relationships_brings_all():
+    types, rows, similarity = random_graph(random.Random(3))
+    index = index_of(types, rows, similarity)
+    facts = found(index, relationships=len(rows)).facts
+    assert facts == found(index, relationships=1 << 62).facts and len(facts) > 1
+
+
 def test_a_batch_is_its_questions_one_by_one():
     rng = random.Random(2)
     types, rows, similarity = random_graph(rng)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import PPR, Retriever
+from graph_retrievers import PPR, QAFD, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch
@@ -22,6 +22,12 @@ from tests.retrievers import on
 def test_sizes_below_one(make):
     with pytest.raises(InvalidArgumentError, match="integer of at least 1"):
         make()
+
+
+def test_numbers_of_numpy_with_few_bits_are_compared_as_those_of_python():
+    with pytest.raises(InvalidArgumentError, match="mass must be a number above 0 and at most 1e\\+06, got np.float16\\(inf\\)"):
+        QAFD(mass=np.float16(np.inf))
+    assert QAFD(mass=np.float16(10)) == QAFD()
 
 
 def test_numpy_integers_are_integers():

@@ -338,7 +338,7 @@ def candidates(nodes, scores, trails=None):
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ([(0, 1.0)], r"Finds\.search returned \[\(0, 1\.0\)\]; expected Candidates"),
+        ([(0, 1.0)], r"Finds returned \[\(0, 1\.0\)\]; expected Candidates"),
         (candidates([1, 1], [2.0, 1.0]), "Finds returned row 1 twice"),
         (candidates([0, 9], [2.0, 1.0]), r"Finds returned row 9 with score 1\.0; expected rows from 0 to 2"),
         (candidates([0, -1], [2.0, 1.0]), r"Finds returned row -1 with score 1\.0"),

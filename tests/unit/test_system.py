@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -290,6 +291,82 @@ def test_a_field_is_checked_as_its_type_says(registry, settings, told):
     with pytest.raises(InvalidArgumentError, match=told):
         replace(made(), **settings)
     assert made(steps=np.int64(2), share=1, most=None) == made(steps=2, share=1.0)
+
+
+def test_all_checks_in_a_type_apply_and_nothing_else_in_it_does(registry):
+    def even(name, value):
+        if value % 2:
+            raise InvalidArgumentError(f"{name} must be even, got {value}")
+
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Even(System):
+        name = "even"
+        both: Annotated[Count, even] = 2
+        documented: Annotated[int, "how many", even] = 2
+        several: tuple[Count, ...] = (1, 2)
+
+    for name in ("both", "documented"):
+        with pytest.raises(InvalidArgumentError, match=f"{name} must be even, got 3"):
+            Even(**{name: 3})
+    with pytest.raises(InvalidArgumentError, match="both must be an integer of at least 1, got 0"):
+        Even(both=0)
+    assert Even(several=(3, 4)).several == (3, 4)
+
+
+def test_fields_of_other_types_are_checked_beside_one_that_cannot_be_resolved(registry):
+    made = neighbors_of(__annotations__={"steps": "Count", "facts": "bool", "model": "NoSuch"}, facts=False, model=None)
+    for settings, told in (({"steps": 0}, "steps must be an integer"), ({"facts": "yes"}, "facts is 'yes'; expected bool")):
+        with pytest.raises(InvalidArgumentError, match=told):
+            made(**settings)
+    assert made(model=3).model == 3
+
+
+def test_a_field_of_another_module_is_checked(registry, monkeypatch):
+    """Where names in its type, here Any, are not those of the module of the subclass."""
+    other = ModuleType("other_module")
+    monkeypatch.setitem(sys.modules, "other_module", other)
+    exec(
+        "from dataclasses import dataclass\n"
+        "from graph_retrievers import HyKGE\n"
+        "@dataclass(frozen=True, kw_only=True, repr=False)\n"
+        "class Derived(HyKGE):\n"
+        "    name = 'derived'\n",
+        vars(other),
+    )
+    with pytest.raises(InvalidArgumentError, match="facts is 'yes'; expected bool"):
+        other.Derived(facts="yes")
+
+
+def test_an_algorithm_reads_numbers_as_their_checks_return_them(registry):
+    read = []
+
+    def algorithm(self, question, candidates):
+        read.append((type(self.steps), self.steps, type(self.share)))
+        return candidates
+
+    index, made = GraphIndex.from_texts(["a loom"]), neighbors_of(algorithm=algorithm)
+    for steps in (np.int8(3), 10**5000):
+        Retriever(index, made(steps=steps, share=np.float16(0.5))).retrieve("loom")
+    assert read == [(int, 3, float), (int, 1 << 62, float)]
+
+
+@pytest.mark.parametrize("named", ["operator", "part", "returned_types"])
+def test_a_field_that_hides_a_method_is_refused(registry, named):
+    made = neighbors_of(**{"__annotations__": {named: "int"}, named: 3})
+    with pytest.raises(
+        InvalidArgumentError, match=f"Neighbours has the field '{named}', which is a method of every system; choose"
+    ):
+        made()
+
+
+def test_a_subclass_changes_a_default_with_its_type(registry):
+    def derived(**body):
+        body |= {"name": "derived"}
+        return dataclass(frozen=True, kw_only=True, repr=False)(type("Derived", (neighbors_of(),), body))
+
+    assert derived(__annotations__={"steps": Count}, steps=4)().steps == 4
+    with pytest.raises(InvalidArgumentError, match="steps without a type, so that the default stays 1; write steps: ... = 4, with"):
+        derived(steps=4)()
 
 
 def test_a_system_that_needs_a_parameter_is_not_among_those_by_default(registry):

@@ -176,7 +176,7 @@ def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     Mine returned row 1 twice for one query; `candidates.joined(...)` keeps the first of each node (neighbours come for each owner).
     """
     if not isinstance(candidates, Candidates):
-        raise InvalidArgumentError(f"{owner}.search returned {shown(candidates)}; expected Candidates.")
+        raise InvalidArgumentError(f"{owner} returned {shown(candidates)}; expected Candidates.")
     size = question.size
     nodes, scores, trails, relations = candidates.nodes, candidates.scores, candidates.trails, candidates.relations
     shapes = [None if array is None else getattr(array, "shape", type(array)) for array in (nodes, scores, trails, relations)]

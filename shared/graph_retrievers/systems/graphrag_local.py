@@ -147,5 +147,5 @@ class GraphRAGLocal(System):
         far, links = np.unique(pairs[:, 0], return_counts=True)
         counts = links[np.searchsorted(far, edges.far[first])]
         by = np.lexsort((rows, -rank, -np.where(inside, 0, counts), ~inside))
-        by = by[: inside.sum() + self.relationships * len(candidates)]
+        by = by[: int(inside.sum()) + self.relationships * len(candidates)]
         return Facts(rows[by], 1 / np.arange(1, len(by) + 1), self.name)

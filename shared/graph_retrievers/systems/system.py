@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, cached_property, wraps
 from inspect import signature
 from math import isinf
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from types import SimpleNamespace, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graph_retrievers.arguments import check_keywords, fraction, positive, suggestion, typed
 from graph_retrievers.cache import Cache
@@ -47,7 +50,7 @@ class System:
     A system is a frozen dataclass with keyword-only fields, whose class variable `name` is its short name. It needs no index to
     exist; :class:`~graph_retrievers.retrievers.retriever.Retriever` runs it on one. Equal parameters are equal systems, and
     ``dataclasses.replace`` changes one of them. For a field of the type ``Annotated[int, check]``, ``check(name, value)`` raises an
-    error if the value is wrong.
+    error if the value is wrong; an algorithm reads what it returns, unless that is None.
 
     An algorithm that belongs to one system is its method :meth:`algorithm`, written as the search of an
     :class:`~graph_retrievers.core.operator.Operator`, with the `kind` of the operator that :meth:`operator` returns.
@@ -113,11 +116,10 @@ class System:
                     f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({_first_field(cls)}=...), and no index; "
                     f"got {shown(values[0])}. Run it on an index with Retriever(index, {cls.__name__}())."
                 )
+            _check_fields(cls)
             check_keywords(cls.__name__, settings, sorted(each.name for each in fields(cls)))
             _type_check(cls)(None, **settings)
-            for parameter, check in _field_checks(cls).items():
-                if settings.get(parameter) is not None:
-                    check(parameter, settings[parameter])
+            _checked(cls, settings)
             return super().__new__(cls)
 
     @cached_property
@@ -191,7 +193,8 @@ class _OwnAlgorithm(Operator):
         self.language_model = optional_language_model(getattr(system, "language_model", None))
         # One object for all questions, so that a batch asks it at once.
         model = {} if self.language_model is None else {"language_model": self.language_model}
-        self.system = replace(system, **model)
+        # Numbers as the checks return them: those of numpy have few bits.
+        self.system = replace(system, **_checked(type(system), vars(system)), **model)
 
     @property
     def kind(self) -> OperatorKind:  # type: ignore[override]
@@ -213,32 +216,66 @@ class _OwnAlgorithm(Operator):
 
 
 @cache
-def _field_checks(kind: type[System]) -> dict[str, Callable[[str, Any], Any]]:
-    """Return the checks in the types of fields, by the names of the fields."""
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError):
-        # A class that is imported only for type checkers.
-        return {}
-    checks = dict[str, Callable[[str, Any], Any]]()
+def _check_fields(kind: type[System]) -> None:
+    """Raise InvalidArgumentError for a field that hides a method of every system, and for a default that dataclasses ignore."""
     for each in fields(kind):
-        hint = hints[each.name]
+        if callable(getattr(System, each.name, None)):
+            raise InvalidArgumentError(
+                f"{kind.__name__} has the field {each.name!r}, which is a method of every system; choose another name."
+            )
+        if each.name in vars(kind) and vars(kind)[each.name] is not each.default:
+            raise InvalidArgumentError(
+                f"{kind.__name__} sets {each.name} without a type, so that the default stays {shown(each.default)}; "
+                f"write {each.name}: ... = {shown(vars(kind)[each.name])}, with the type of the field."
+            )
+
+
+def _field_types(kind: type[System]) -> dict[str, Any]:
+    """Return the types of fields by the names of the fields, but for types that cannot be resolved: these are not checked."""
+    types = dict[str, Any]()
+    for each in fields(kind):
+        # The class that has the field from no other: its module knows the names in the type.
+        owner = [base for base in kind.__mro__ if getattr(base, "__dataclass_fields__", {}).get(each.name) is each][-1]
+        annotated = SimpleNamespace(__annotations__={each.name: each.type})
+        # Such as a class that is imported only for type checkers.
+        with suppress(Exception):
+            types |= get_type_hints(annotated, vars(sys.modules[owner.__module__]), include_extras=True)
+    return types
+
+
+@cache
+def _field_checks(kind: type[System]) -> dict[str, list[Callable[[str, Any], Any]]]:
+    """Return the checks in the types of fields, by the names of the fields."""
+    checks = dict[str, list[Callable[[str, Any], Any]]]()
+    for name, hint in _field_types(kind).items():
         # Also of a type that is optional.
-        for part in (hint, *get_args(hint)):
-            if get_origin(part) is Annotated and callable(get_args(part)[1]):
-                checks[each.name] = get_args(part)[1]
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        metadata = [each for part in parts if get_origin(part) is Annotated for each in part.__metadata__]
+        checks[name] = [each for each in metadata if callable(each)]
     return checks
+
+
+def _checked(kind: type[System], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of fields as their checks return them; a value stays if its check returns None."""
+    values = dict[str, Any]()
+    # mypy takes the class for one of its objects, which have another hash.
+    for name, checks in _field_checks(kind).items():  # type: ignore[arg-type]
+        for check in checks if settings.get(name) is not None else ():
+            value = values.get(name, settings[name])
+            result = check(name, value)
+            values[name] = value if result is None else result
+    return values
 
 
 @cache
 def _type_check(kind: type[System]) -> Callable[..., None]:
     """Return a function that raises InvalidArgumentError for fields whose types differ from their annotations."""
 
-    @typed
     @wraps(kind.__init__)
     def check(self: None, **settings: Any) -> None: ...
 
-    return check
+    check.__annotations__ = _field_types(kind)
+    return typed(check)
 
 
 def _first_field(kind: type[System]) -> str:
