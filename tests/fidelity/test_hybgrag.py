@@ -155,8 +155,9 @@ def test_what_is_reached_from_no_or_not_from_all_entities_is_rejected_and_at_las
 
 def test_unknown_names_unknown_relations_and_too_many_of_them():
     # An entity that no node is named after is the node nearest to its name; the case of names does not matter.
-    index = library(embedding=lambda texts: [[0.0, 1.0] if text == "nobody" else [1.0, 0.0] for text in texts])
-    for name, expected in (("nobody", ["n2", "n3"]), ("n0", ["n2", "n3"]), ("N1", ["n3"])):
+    vectors = {"nobody": [0.0, 1.0], "no text": [0.8, 0.6]}
+    index = library(embedding=lambda texts: [vectors.get(text, [1.0, 0.0]) for text in texts])
+    for name, expected in (("nobody", ["n2", "n3"]), ("no text", ["n0"]), ("n0", ["n2", "n3"]), ("N1", ["n3"])):
         system = HybGRAG(language_model=Model([route([(name, ["WROTE"])])], [True]))
         assert [hit.id for hit in Retriever(index, system, backfill=False).retrieve("What?", vector=[1.0, 0.0])] == expected
     # Two relations are followed, and ten entities read.

@@ -32,8 +32,8 @@ from graph_retrievers import (
 )
 from graph_retrievers.arguments import positive
 from graph_retrievers.commands.cli import main
-from graph_retrievers.core.candidates import reached
-from graph_retrievers.core.requests import Completion, Neighbors
+from graph_retrievers.core.candidates import Candidates, reached
+from graph_retrievers.core.requests import Completion, Nearest, Neighbors
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingSignalError, UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline, VectorSearch
 from graph_retrievers.systems import System, every_system, read_system
@@ -130,6 +130,10 @@ def test_objects_are_not_shown_and_give_no_text_that_is_read_as_another_system()
         assert "secret" not in repr(Retriever(linked_index(), system)), "which is in the results of an evaluation"
         with pytest.raises(InvalidArgumentError):
             Retriever(linked_index(), str(system))
+
+
+def test_a_value_that_does_not_compare_differs_from_the_default():
+    assert str(HyDE(language_model=np.ones(2))) == "hyde(language_model=...)"
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -350,6 +354,19 @@ def test_an_algorithm_reads_numbers_as_their_checks_return_them(registry):
     assert read == [(int, 3, float), (int, 1 << 62, float)]
 
 
+def test_a_system_may_have_slots(registry):
+    def algorithm(self, question, candidates):
+        assert type(self.most) is int
+        nodes, scores = yield Nearest(self.most, "bm25")
+        return Candidates.seeds(nodes, scores, self.name)
+
+    body = {"name": "slots", "kind": OperatorKind.VECTOR_SEARCH, "algorithm": algorithm}
+    plain = type("Slots", (System,), {"__annotations__": {"most": Count}, "most": 3, **body})
+    made = dataclass(frozen=True, kw_only=True, repr=False, slots=True)(plain)
+    hits = Retriever(linked_index(), made(most=np.int8(2)), backfill=False).retrieve("loom engine machine")
+    assert len(hits) == 2 and made() == read_system("slots(most=3)")
+
+
 @pytest.mark.parametrize("named", ["operator", "part", "returned_types"])
 def test_a_field_that_hides_a_method_is_refused(registry, named):
     made = neighbors_of(**{"__annotations__": {named: "int"}, named: 3})
@@ -365,7 +382,7 @@ def test_a_subclass_changes_a_default_with_its_type(registry):
         return dataclass(frozen=True, kw_only=True, repr=False)(type("Derived", (neighbors_of(),), body))
 
     assert derived(__annotations__={"steps": Count}, steps=4)().steps == 4
-    with pytest.raises(InvalidArgumentError, match="steps without a type, so that the default stays 1; write steps: ... = 4, with"):
+    with pytest.raises(InvalidArgumentError, match="steps without a type, so that it changes no default; write steps: ... = 4"):
         derived(steps=4)()
 
 

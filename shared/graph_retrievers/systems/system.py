@@ -193,8 +193,9 @@ class _OwnAlgorithm(Operator):
         self.language_model = optional_language_model(getattr(system, "language_model", None))
         # One object for all questions, so that a batch asks it at once.
         model = {} if self.language_model is None else {"language_model": self.language_model}
+        settings = {each.name: getattr(system, each.name) for each in fields(system) if each.init}
         # Numbers as the checks return them: those of numpy have few bits.
-        self.system = replace(system, **_checked(type(system), vars(system)), **model)
+        self.system = replace(system, **_checked(type(system), settings), **model)
 
     @property
     def kind(self) -> OperatorKind:  # type: ignore[override]
@@ -223,10 +224,12 @@ def _check_fields(kind: type[System]) -> None:
             raise InvalidArgumentError(
                 f"{kind.__name__} has the field {each.name!r}, which is a method of every system; choose another name."
             )
-        if each.name in vars(kind) and vars(kind)[each.name] is not each.default:
+        value = vars(kind).get(each.name, each.default)
+        # With slots, a class has descriptors in place of defaults.
+        if value is not each.default and not hasattr(value, "__set__"):
             raise InvalidArgumentError(
-                f"{kind.__name__} sets {each.name} without a type, so that the default stays {shown(each.default)}; "
-                f"write {each.name}: ... = {shown(vars(kind)[each.name])}, with the type of the field."
+                f"{kind.__name__} sets {each.name} without a type, so that it changes no default; write {each.name}: ... = "
+                f"{shown(value)}, with the type of the field."
             )
 
 
