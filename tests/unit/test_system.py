@@ -418,8 +418,23 @@ def test_a_system_without_a_short_name_is_refused():
         def compose(self, index):
             return BM25Search()
 
-    with pytest.raises(InvalidArgumentError, match='Nameless has no short name; write name = "my-system"'):
-        Nameless()
+    # The text of a derived system would otherwise be read as the other.
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Derived(PPR):
+        seeds: Count = 2
+
+    for kind in (Nameless, Derived):
+        with pytest.raises(InvalidArgumentError, match=f'{kind.__name__} has no short name; write name = "my-system"'):
+            kind()
+
+
+@pytest.mark.parametrize("named", [None, 3, "", "a b", "mine(", "module:mine"])
+def test_a_name_that_no_text_could_have_is_refused(registry, named):
+    with pytest.raises(
+        InvalidArgumentError, match="Mine has the name .*; expected letters, digits and hyphens, such as 'my-system'"
+    ):
+        own(named)
+    assert named not in registry
 
 
 def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, capsys, registry):

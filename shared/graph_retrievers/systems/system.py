@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -94,6 +95,10 @@ class System:
         super().__init_subclass__(**options)
         if "name" not in cls.__dict__:
             return
+        if not isinstance(cls.name, str) or re.fullmatch(r"[\w-]+", cls.name) is None:
+            raise InvalidArgumentError(
+                f"{cls.__name__} has the name {shown(cls.name)}; expected letters, digits and hyphens, such as 'my-system'."
+            )
         other = SYSTEMS.get(cls.name)
         # In a notebook, a class may be defined again.
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
@@ -109,7 +114,8 @@ class System:
                 raise InvalidArgumentError(
                     f"{cls.__name__} is not a dataclass; write @dataclass(frozen=True, kw_only=True, repr=False) above the class."
                 )
-            if not hasattr(cls, "name"):
+            # Not that of a system from which it is derived, whose text would be read as that system.
+            if "name" not in cls.__dict__:
                 raise InvalidArgumentError(f'{cls.__name__} has no short name; write name = "my-system" in its class.')
             if values:
                 raise InvalidArgumentError(
