@@ -60,7 +60,7 @@ def check_keywords(owner: str, keywords: Iterable[str], names: Collection[str]) 
     for name in keywords:
         if name not in names:
             raise UnexpectedArgumentError(
-                f"{owner} does not take {shown(name)}; it takes {', '.join(names)}.{suggestion(name, names)}"
+                f"{owner} does not take {shown(name)}; it takes {', '.join(names) or 'nothing'}.{suggestion(name, names)}"
             )
 
 

@@ -173,6 +173,7 @@ def test_a_parameter_that_is_refused_is_named_as_it_was_given(name, system):
         (lambda: read_system("ppr(seeds=__import__('os').getpid())"), r"\(the value of seeds is not plain\)"),
         (lambda: read_system("ppr(seeds=" + "-" * 100_000 + "1)"), r"\(it is nested too deeply\)"),
         (lambda: read_system("ppr(cls=1)"), "PPR does not take 'cls'"),
+        (lambda: read_system("vector(k=1)"), "Vector does not take 'k'; it takes nothing"),
         (lambda: read_system("fused(self=1)"), "Fused does not take 'self'"),
         (lambda: read_system({"system": "ppr", 3: 4}), "The mapping of a system has the key 3; expected names of parameters"),
         (lambda: read_system("WalkFusion()"), "Unknown system 'WalkFusion'; .* Did you mean 'walk-fusion'?"),
