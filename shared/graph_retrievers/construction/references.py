@@ -122,7 +122,7 @@ _LINKS = {
     ",": re.compile(r"\s?,\s{1,8}"),
 }
 # A section without a word: "see 7.5", "ISO 9001:2015, 7.5"; and a document by its code, "QM-03".
-_DIVIDED, _SECTION = frozenset(words("divided")), re.compile(r"(?<!\S)(?=\d{1,2}\.\d{1,2}(?![\w/]))")
+_DIVIDED, _SECTION = frozenset(words("divided")), re.compile(r"\d{1,2}\.\d{1,2}(?![\w/])")
 _BARE, _CITES, _CITING = re.compile(r",?\s{1,3}(?=\d{1,2}\.\d)"), re.compile(rf"(?<!\w){phrases('cites')}\s\Z"), 30
 CODE = re.compile(r"(?<![\w-])[A-Z]{2,8}-\d{1,5}(?![\w-])")
 """The code of a document of a house: "QM-03"."""
@@ -258,8 +258,8 @@ def _mentions(text: str, name_at: NameAt) -> list[_Mention]:
     acts += [_Mention("document", code.start(), code.end(), (_Item(code[0], (), ""),), "code") for code in codes]
     for number in _SECTION.finditer(text):
         if _CITES.search(text, max(0, number.start() - _CITING), number.start()):
-            items, end = _items(text, number.end(), "section", True)
-            acts += [_Mention("section", number.end(), end, items)] if items and not _MEASURE.match(text, end) else []
+            items, end = _items(text, number.start(), "section", True)
+            acts += [_Mention("section", number.start(), end, items)] if items and not _MEASURE.match(text, end) else []
     acts.sort(key=lambda mention: mention.start)
     mentions: list[_Mention] = []
     start = 0
