@@ -324,6 +324,9 @@ def test_fields_of_other_types_are_checked_beside_one_that_cannot_be_resolved(re
         with pytest.raises(InvalidArgumentError, match=told):
             made(**settings)
     assert made(model=3).model == 3
+    unread = neighbors_of(__annotations__={"steps": "Annotated[int, no_such]"})
+    with pytest.raises(InvalidArgumentError, match="check in the type of steps, Annotated.*'no_such' is not defined.*; define the"):
+        unread()
 
 
 def test_a_field_of_another_module_is_checked(registry, monkeypatch):

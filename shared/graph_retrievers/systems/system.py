@@ -6,7 +6,6 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from functools import cache, cached_property, wraps
 from inspect import signature
@@ -246,9 +245,15 @@ def _field_types(kind: type[System]) -> dict[str, Any]:
         # The class that has the field from no other: its module knows the names in the type.
         owner = [base for base in kind.__mro__ if getattr(base, "__dataclass_fields__", {}).get(each.name) is each][-1]
         annotated = SimpleNamespace(__annotations__={each.name: each.type})
-        # Such as a class that is imported only for type checkers.
-        with suppress(Exception):
+        try:
             types |= get_type_hints(annotated, vars(sys.modules[owner.__module__]), include_extras=True)
+        except Exception as error:
+            # Otherwise it may be a class that is imported only for type checkers.
+            if "Annotated[" in str(each.type):
+                raise InvalidArgumentError(
+                    f"{kind.__name__} has a check in the type of {each.name}, {each.type}, which cannot be read ({error}); "
+                    "define the check in the module, not in a function."
+                ) from error
     return types
 
 
