@@ -160,6 +160,10 @@ def test_unknown_names_unknown_relations_and_too_many_of_them():
     for name, expected in (("nobody", ["n2", "n3"]), ("no text", ["n0"]), ("n0", ["n2", "n3"]), ("N1", ["n3"])):
         system = HybGRAG(language_model=Model([route([(name, ["WROTE"])])], [True]))
         assert [hit.id for hit in Retriever(index, system, backfill=False).retrieve("What?", vector=[1.0, 0.0])] == expected
+    # Nor does that of relations.
+    named = index_of([(0, "Wrote", 1), (0, "Cites", 2)], [(1.0, 0.0)] * 3)
+    system = HybGRAG(language_model=Model([route([("N0", ["wrote"])])], [True]))
+    assert [hit.id for hit in Retriever(named, system, backfill=False).retrieve("?", vector=[1.0, 0.0])] == ["n1"]
     # Two relations are followed, and ten entities read.
     assert [hit.id for hit in found(Model([route([("N0", ["wrote", "cites", "cites"])])], [True]))] == ["n4"]
     assert [hit.id for hit in found(Model([route([("N0", ["wrote"])] * 10 + [("N1", ["wrote"])])], [True]))] == ["n2", "n3"]

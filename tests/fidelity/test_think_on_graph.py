@@ -43,7 +43,7 @@ class Model:
         options = re.findall(r"^(\d+)\. (.*)$", prompt, re.MULTILINE)
         scores = [{"number": int(number), "score": value(head, text)} for number, text in options]
         # Numbers that were not shown, and scores that are none.
-        return json.dumps({"scores": [*scores, {"number": len(options) + 1, "score": 1}, {"number": 1, "score": 7}]})
+        return json.dumps({"scores": [*scores, {"number": len(options) + 1, "score": 1}, {"number": 1, "score": 1.1}]})
 
 
 def graph(rng):
