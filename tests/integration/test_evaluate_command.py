@@ -403,7 +403,7 @@ def test_edges_are_embedded_for_retrievers_that_read_them(dataset, monkeypatch, 
     run(capsys, "evaluate", dataset, "--retrievers", "ppr", "--timed-queries", "0", *options)
     assert "Ada Lovelace links Charles Babbage" not in asked
     inside = "fused(systems=['bm25', 'hyde(search=\"g-retriever\")'])"
-    for names in ("bm25,g-retriever,hipporag", inside, "path-reranking(first='hipporag')"):
+    for names in ("bm25,g-retriever,hipporag", "ego-grag", inside, "path-reranking(first='hipporag')"):
         asked.clear()
         status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", names, "--timed-queries", "0", *options, "--no-cache")
         assert status == 0 and "Ada Lovelace links Charles Babbage" in asked
