@@ -180,7 +180,7 @@ class TestSections:
             ("data/README.md", "Some words.", "data"),
             ("data/index.html", "<p>Some words.", "data"),
             ("data/index.md", "---\ntitle: Our data\n---\nSome words.", "Our data"),
-            ("data/index.md", "Some words.\n\n## Later\n\nMore.", "Later"),
+            ("data/index.md", "Some words.\n\n## Later\n\nMore.", "data"),
             ("data/indexes.md", "Some words.", "indexes"),
             ("handbook/Index.md", "**Some** words.", "handbook"),
         ],
