@@ -10,11 +10,10 @@ from urllib.parse import urljoin
 
 from graph_retrievers.construction.acts import act_name
 from graph_retrievers.construction.encodings import web_encoding
-from graph_retrievers.construction.numbered import numbered_heading
 from graph_retrievers.construction.numbers import CAPTIONED
 from graph_retrievers.construction.pages import Block, Page, is_power, once, squeezed, without_number
 from graph_retrievers.construction.plain_text import with_headings
-from graph_retrievers.construction.references import OWN, references
+from graph_retrievers.construction.references import OWN, numbered_heading, references
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a

@@ -13,17 +13,17 @@ from pathlib import PurePath
 
 from graph_retrievers.construction.dates import Day, day_at, first_day
 from graph_retrievers.construction.headings import heading_path
-from graph_retrievers.construction.numbers import CAPTIONED, HEADED
+from graph_retrievers.construction.numbers import CAPTIONED
 from graph_retrievers.construction.references import (
     CODE,
     DATED,
-    ENCLOSED,
     MINUTES,
-    NUMBER,
+    PLAIN_NUMBER,
     RANKS,
     Reference,
-    enclosed,
+    is_heading,
     kind_of,
+    numbered_heading,
     words,
 )
 from graph_retrievers.construction.slugs import slug, split_anchor
@@ -43,11 +43,6 @@ _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
 # A Markdown heading in the first characters of a page, where front matter may be.
 _HEADING, _BEGINNING = re.compile(r"^#\s+(\S.*?)\s*#*$", re.MULTILINE), 2_000
 _MARKS, _PRINTED = re.compile(r"#+\s+"), re.compile(r"page=\d")
-# "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
-_TITLED = re.compile(
-    rf"(?P<word>[^\W\d_]+\.?|§)\s?(?P<number>{NUMBER})(?:\.?\s*$|\s?[.:–—|-]\s|\.?\s+(?=[^\Wa-zß-öø-ÿ_])|\s+(?=[(„“‘«\"']))"
-)
-_PLAIN_NUMBER = re.compile(r"(?P<number>(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=\S)")
 # "Table 3: ..."; "Table 3 shows" refers to it.
 _CAPTION = re.compile(
     r"(?P<word>[^\W\d_]+\.?)\s(?P<number>(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?|[IVXLCDM]{1,7})(?=\s?[:–—|]|\.\s|\s*$)"
@@ -60,8 +55,6 @@ _LABEL = re.compile(
 _DOTTED, _DEEPER = "0.", "1."
 # Paragraphs of Korean laws: "①" to "⑳".
 _CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
-# A line of a list of contents, and a row of a table.
-_CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
 _NAME_WORD = re.compile(r"\w+(?:[-–]\w+)*")
 _ACT_NUMBER = re.compile(r"(?<![\w/.])(\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
 # Units that are often pages of their own, and words that begin names written small.
@@ -332,7 +325,7 @@ class _Walk:
         """Read the chunk at a place, and return where in its text units begin, ascending, and the innermost unit from there."""
         text = node.text
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
-        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _PLAIN_NUMBER.match(node.title) else ())
+        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not PLAIN_NUMBER.match(node.title) else ())
         anchor_names = node.metadata.get("anchors")
         # Anchors such as "page=3" of a PDF are not those of headings.
         anchors = frozenset(
@@ -448,38 +441,12 @@ def _is_next(before: str, number: str) -> bool:
     return first.isdecimal() and number == str(int(first) + 1)
 
 
-def numbered_heading(heading: str) -> tuple[str, str, int] | None:
-    """Return the kind and the number with which a heading begins, and their end; the kind is "" for a bare number.
-
-    >>> numbered_heading("Article 17 Right to erasure"), numbered_heading("4.2 Setup"), numbered_heading("Article 17 of the act")
-    (('article', '17', 11), ('', '4.2', 4), None)
-    """
-    if (match := _TITLED.match(heading)) and kind_of(match["word"]) in HEADED[1:]:
-        return kind_of(match["word"]), match["number"], match.end()
-    if match := ENCLOSED.match(heading):
-        kind, number = enclosed(match)
-        # "제1조(목적)" and "제1장 총칙" are headings; "제1조 및" and "제1조에" refer to one.
-        has_title = heading[match.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == match[0]
-        return (kind, number, match.end()) if kind in HEADED and has_title else None
-    match = _PLAIN_NUMBER.match(heading)
-    return ("", match["number"], match.end()) if match else None
-
-
-def is_heading(line: str) -> bool:
-    """Return whether a line with a number, which nothing marks as a heading, looks like one."""
-    return (
-        len(line) < _LONGEST
-        and not line.endswith((".", ",", ";", ":"))
-        and not (_CONTENTS.search(line) or _PLAIN_NUMBER.match(line))
-    )
-
-
 def _stands_alone(line: str, neighbors: Iterable[str]) -> bool:
     """Return whether a line such as "4.2.  Errors" is the heading of what follows, and not an item of a list.
 
     No line beside it has a number, except that of the section around it or of one inside it.
     """
-    match = _PLAIN_NUMBER.match(line)
+    match = PLAIN_NUMBER.match(line)
     # "404 Not Found" is not a heading.
     if match is None or "." not in match[0] or len(line) > _SHORT or not line[match.end()].isupper():
         return False

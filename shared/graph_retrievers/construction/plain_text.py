@@ -9,9 +9,8 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-from graph_retrievers.construction.numbered import is_heading, numbered_heading
 from graph_retrievers.construction.pages import Block, Page, plain_lines
-from graph_retrievers.construction.references import OWN, RANKS, any_of, references, words
+from graph_retrievers.construction.references import OWN, RANKS, any_of, is_heading, numbered_heading, references, words
 from graph_retrievers.construction.slugs import slug
 from graph_retrievers.construction.titles import title_lines
 

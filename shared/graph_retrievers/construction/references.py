@@ -169,6 +169,16 @@ _IN_FRONT = re.compile(
     rf"(?:「(?P<name>[^「」]{{1,{_BEFORE - 2}}})」|(?<!\w)(?:(?P<this>{any_of(words('this'))})|{any_of(words('that'))})\s?"
     rf"(?:{any_of(KOREAN.acts.split())}|(?P<unit>{_AFTER})))\s?\Z"
 )
+# "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
+_TITLED = re.compile(
+    rf"(?P<word>[^\W\d_]+\.?|§)\s?(?P<number>{NUMBER})(?:\.?\s*$|\s?[.:–—|-]\s|\.?\s+(?=[^\Wa-zß-öø-ÿ_])|\s+(?=[(„“‘«\"']))"
+)
+PLAIN_NUMBER = re.compile(r"(?P<number>(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=\S)")
+"""A number without a word at the beginning of a line."""
+# A line of a list of contents, and a row of a table.
+_CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
+# Most characters of a line that is a heading.
+_LONGEST_HEADING = 200
 
 
 @dataclass(frozen=True)
@@ -514,3 +524,29 @@ def _paths(mention: _Mention) -> list[tuple[tuple[Step, ...], str]]:
 
 def _shape(number: str) -> str:
     return "1" if number[0].isdigit() else "a" if number.islower() else "A"
+
+
+def numbered_heading(heading: str) -> tuple[str, str, int] | None:
+    """Return the kind and the number with which a heading begins, and their end; the kind is "" for a bare number.
+
+    >>> numbered_heading("Article 17 Right to erasure"), numbered_heading("4.2 Setup"), numbered_heading("Article 17 of the act")
+    (('article', '17', 11), ('', '4.2', 4), None)
+    """
+    if (match := _TITLED.match(heading)) and kind_of(match["word"]) in HEADED[1:]:
+        return kind_of(match["word"]), match["number"], match.end()
+    if match := ENCLOSED.match(heading):
+        kind, number = enclosed(match)
+        # "제1조(목적)" and "제1장 총칙" are headings; "제1조 및" and "제1조에" refer to one.
+        has_title = heading[match.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == match[0]
+        return (kind, number, match.end()) if kind in HEADED and has_title else None
+    match = PLAIN_NUMBER.match(heading)
+    return ("", match["number"], match.end()) if match else None
+
+
+def is_heading(line: str) -> bool:
+    """Return whether a line with a number, which nothing marks as a heading, looks like one."""
+    return (
+        len(line) < _LONGEST_HEADING
+        and not line.endswith((".", ",", ";", ":"))
+        and not (_CONTENTS.search(line) or PLAIN_NUMBER.match(line))
+    )
