@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -58,9 +59,10 @@ ROOMS = {
 FOREIGN = {"langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers"}
 
 
-def imports(file):
+def imports(file, only_at_import=False):
     """Modules that a file names in any import, inside functions and for types only too; names of modules by themselves."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in tree.body if only_at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -137,6 +139,17 @@ def test_no_modules_import_each_other_in_a_circle():
     found = circles(edges)
     assert not found, "\n".join(" -> ".join(circle) for circle in found)
     assert not circles(ROOMS)
+
+
+def test_no_chain_of_imports_is_longer_than_fourteen_modules():
+    edges = {module: set(imports(file, only_at_import=True)) & MODULES.keys() for module, file in MODULES.items()}
+
+    @cache
+    def chain(module):
+        return [module, *max((chain(target) for target in edges[module]), key=len, default=[])]
+
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= 14, " -> ".join(longest)
 
 
 def test_only_a_training_imports_a_training():
