@@ -660,7 +660,7 @@ def test_what_a_question_cites(question, ids):
 def test_a_german_question_may_write_the_sign_of_a_section_as_a_word():
     nodes = [*chunks("w", "Webstuhlgesetz", (["§ 1 Zweck"], "Weben."), (["§ 2 Karten"], "Aus Papier.")), *MILLS]
     assert LookUp(nodes).rows("Paragraph 2 Webstuhlgesetz") == [[1]]
-    # An "Absatz" that a section does not have is no section.
+    # An "Absatz" that a section does not have is not a section itself.
     assert targets("(1) Absatz 2 gilt.", *nodes[:1], headings=("§ 3 Ende",), path="w", title="Webstuhlgesetz") == []
 
 

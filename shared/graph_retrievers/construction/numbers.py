@@ -36,7 +36,7 @@ class NumberStyle:
     cites : str
         What is before the number of a section without a word: "see 7.5"; separated by "|".
     emphasis : str
-        Words in capitals that are no names: "as in Section 2 MUST".
+        Words in capitals that are not names: "as in Section 2 MUST".
     around : mapping of str to (mapping of str to str)
         Words before a number whose kind follows behind it, with these kinds: Korean "제17조".
     short : mapping of str to str

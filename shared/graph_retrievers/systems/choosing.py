@@ -51,7 +51,7 @@ def option_scores(
         Its `language_model` scores the options of a list. If that is None, the relevance model of the index scores their texts,
         or if it reads none, the cosines of their nodes with the question.
     question : Question
-    prompt : str
+    prompt : Prompt
         With the fields `question`, `options`, those that options are about, and `fields`.
     lists : sequence of Options
     alone : float, optional

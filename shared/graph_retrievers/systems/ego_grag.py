@@ -20,7 +20,7 @@ from graph_retrievers.systems.system import Count, System
 
 __all__ = ["EgoGRAG"]
 
-# Cosines that add up to less than this for each node and edge cancel out.
+# Cosines that add up to less than this for each node cancel out.
 _CANCELLED = 1e-6
 _NODES_ALONE = (
     "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in {!r}; "

@@ -41,12 +41,12 @@ class GraphRAGLocal(System):
     entities : int, default 10
         Entities that vector search finds.
     relationships : int, default 10
-        Relationships with other entities, for each entity, that are facts.
+        Relationships with other entities, for each entity, that are facts; 0 for no facts at all.
     facts : bool, default False
         Whether relationships are results too: additional hits after the k nodes.
     passage_type, report_type : str, default "passage" and "community"
         Node types of texts and of reports on communities; other nodes are entities. In a graph without such texts, each node is an
-        entity that is followed by its neighbours.
+        entity that is followed by its neighbours, and reports are not read.
 
     Notes
     -----

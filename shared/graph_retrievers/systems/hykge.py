@@ -79,7 +79,9 @@ class HyKGE(System):
 
     Without a language model, or if it fails, the chains join the `entities` nodes nearest to the question, which alone is compared
     with them, and a note says so. Without a model that reads texts, a chain scores as the mean cosine of its nodes with the
-    question. The paper names entities with a model of its own for medicine. Of parallel edges the first one is read.
+    question. Without an embedding model for the names of entities, chains join the nearest nodes too, with a note. If the model
+    names no entity, or none is similar enough to a node, nothing is found. The paper names entities with a model of its own for
+    medicine. Of parallel edges the first one is read.
 
     The public code finds chains of two edges, although its settings name three, and none over a third linked node; here such chains
     count too. It also takes the edges of each linked node as chains; these lead to no other linked node, and are left out here. It

@@ -507,7 +507,7 @@ class PPR(System):
     Parameters
     ----------
     seeds : int, default 5
-        Seeds taken from the first search (HippoRAG 2's linking_top_k).
+        Seeds that vector search finds (HippoRAG 2's linking_top_k); not read with `first`.
     damping : float, default 0.5
         Probability of following an edge, in [0, 1).
     passage_weight : float, default 0.05

@@ -76,7 +76,7 @@ class QAFD(System):
     Parameters
     ----------
     seeds : int, default 5
-        Seeds taken from the first search.
+        Seeds that vector search finds; not read with `first`.
     mass : float, default 10.0
         Mass of each seed at the start, as a multiple of its capacity: the paper's alpha.
     query_weight : float, default 0.25

@@ -55,9 +55,9 @@ class ThinkOnGraph(System):
     and the path of the round that found it first, and in a round with its best ones; the relation by which it was reached is not
     followed back.
 
-    The paper starts at the `width` best entities of the question; here all that were found start. It keeps `width` relations in
-    all; its code, and this operator, as many of each entity. It also asks after the last round whether the facts suffice. Its
-    variant ToG-R, which chooses entities at random, is left out.
+    The paper starts at the `width` best entities of the question; here all that were found start, and where the question names
+    none, the nodes most similar to it. It keeps `width` relations in all; its code, and this system, as many of each entity. It
+    also asks after the last round whether the facts suffice. Its variant ToG-R, which chooses entities at random, is left out.
 
     The published code draws entities at random from twenty and more, five of Freebase and ten of Wikidata; here the most similar
     ones are scored. It does not follow a relation by which an entity was reached from that entity in the other direction, so that

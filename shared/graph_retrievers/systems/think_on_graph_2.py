@@ -67,8 +67,9 @@ class ThinkOnGraph2(ThinkOnGraph):
     Notes
     -----
     The result has the texts of the topics and of the kept entities of all rounds by their scores, each with the path to it, then
-    the entities of the beams, then the nodes found before. If scores of a round are below 0, as some models give them, those of
-    all its texts count as :math:`1 / (1 + e^{-s})` in the equation, so that a sum over more texts is never smaller.
+    the entities of the beams, then those of the question. An entity whose score is 0 is not followed, and the language model reads
+    the first 500 characters of a text. If scores of a round are below 0, as some models give them, those of all its texts count as
+    :math:`1 / (1 + e^{-s})` in the equation, so that a sum over more texts is never smaller.
 
     Width, depth and the number of texts are those of the paper and of its code, the other settings those of the code. Both also
     follow no relation that the language model gives less than 0.2; here, if all are below, the best are followed. The code:
