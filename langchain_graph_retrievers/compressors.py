@@ -111,7 +111,7 @@ class GRankerCompressor(_GraphCompressor):
 
     def _ranked(self, documents: Sequence[Document], nodes: Sequence[Node], query: str) -> list[tuple[int, float]]:
         models = {"relevance": self.relevance, "embedding": self.embedding}
-        return rerank(self._operator(), query, nodes, index=self.index, edges=self.edges, documents=documents, **models)
+        return rerank(self._operator(), query, nodes, index=self.index, edges=self.edges, **models)
 
 
 class GRAGCompressor(_GraphCompressor):

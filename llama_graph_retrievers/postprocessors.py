@@ -15,6 +15,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from graph_retrievers.arguments import check_keywords
+from graph_retrievers.construction.documents import origin_of
 from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
@@ -192,11 +193,13 @@ class GRankerPostprocessor(_GraphPostprocessor):
         return rerank(
             GRanker(self.alpha, degree=self.degree, weighted=self.weighted, k=self.top_n),
             bundle.query_str.strip(),
-            [Node(node.node_id, node.get_content(MetadataMode.EMBED), metadata=dict(node.metadata)) for node in documents],
+            [
+                Node(node.node_id, node.get_content(MetadataMode.EMBED), metadata=dict(node.metadata), origin=origin_of(node))
+                for node in documents
+            ],
             query_vectors=QueryVectors([bundle], model),
             index=self.index,
             edges=[Relationships()] if self.edges is None else self.edges,
-            documents=documents,
             relevance=self._relevance,
             embedding=self.embed_model,
             vectors=lambda _: node_vectors(documents, model),

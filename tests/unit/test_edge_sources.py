@@ -21,6 +21,7 @@ from graph_retrievers.construction import (
     from_networkx,
     to_networkx,
 )
+from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.edges import needs_vectors
 from graph_retrievers.errors import (
     DimensionMismatchError,
@@ -172,8 +173,7 @@ class TestWhatIsMeant:
         assert build_edges(PAPERS[:2], neighbours) == [("b", "a", ""), ("b", "a", "r")]
 
     def test_vectors_are_asked_for_only_where_they_are_read(self):
-        assert needs_vectors([("a", "b"), NearestNeighbors()]) and needs_vectors(NearestNeighbors())
-        assert not needs_vectors([("a", "b"), Links()]) and not needs_vectors(None)
+        assert needs_vectors([("a", "b"), NearestNeighbors()]) and not needs_vectors([("a", "b"), Links()])
 
 
 class TestMetadata:
@@ -286,8 +286,7 @@ class TestRelationships:
             ),
             TextNode(id_="b", text="", relationships={NodeRelationship.PREVIOUS: info("a"), NodeRelationship.NEXT: info("absent")}),
         ]
-        nodes = [Node(document.node_id, "") for document in documents]
-        assert build_edges(nodes, Relationships(), documents=documents) == [
+        assert build_edges(to_nodes(documents), Relationships()) == [
             ("doc", "a", "child"),
             ("doc", "b", "child"),
             ("a", "doc", "source"),
@@ -300,12 +299,11 @@ class TestRelationships:
 
         text = " ".join(f"Sentence number {i} says a little." for i in range(60))
         chunks = SentenceSplitter(chunk_size=60, chunk_overlap=0).get_nodes_from_documents([Document(text=text)])
-        nodes = [Node(chunk.node_id, chunk.text) for chunk in chunks]
-        ids = [node.id for node in nodes]
+        ids = [chunk.node_id for chunk in chunks]
         assert len(ids) > 3
-        assert build_edges(nodes, Relationships(), documents=chunks) == [(a, b, "next") for a, b in zip(ids, ids[1:], strict=False)]
+        assert build_edges(to_nodes(chunks), Relationships()) == [(a, b, "next") for a, b in zip(ids, ids[1:], strict=False)]
         levels = HierarchicalNodeParser.from_defaults(chunk_sizes=[200, 50]).get_nodes_from_documents([Document(text=text)])
-        edges = build_edges([Node(level.node_id, level.text) for level in levels], Relationships(), documents=levels)
+        edges = build_edges(to_nodes(levels), Relationships())
         children = {(level.parent_node.node_id, level.node_id, "child") for level in levels if level.parent_node}
         assert children and children == {edge for edge in edges if edge[2] == "child"}
 

@@ -38,7 +38,7 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
         ``node_id``) or :class:`Node` objects, which are returned unchanged. The id of a document without one is its
         position, "0", "1", ..., or "_0", "_1", ... if another document has that id. The relationships, templates
-        and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node.
+        and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node, and its ``embedding`` stays.
     title_key, type_key : str, default "title" and "type"
         Metadata fields with a node's title and type; "" for none. They also stay in the metadata. By default, the title of a
         document without one consists of the headings that a splitter wrote into its metadata, joined by slashes (``Header 1``,
@@ -116,7 +116,8 @@ def _to_node(document: Any, position: int, title_key: str | None, type_key: str,
         or _title(document, metadata, title_key),
         type=_word(metadata, type_key, position, omissions),
         metadata=metadata,
-        origin=_dumped(document),
+        origin=origin_of(document),
+        embedding=getattr(document, "embedding", None),
     )
 
 
@@ -134,7 +135,12 @@ def node_title(metadata: Mapping[str, Any]) -> str:
     return title.strip() or heading_title(metadata) or ("" if is_random(file) else file)
 
 
-def _dumped(document: Any) -> dict[str, Any]:
+def is_of_llama_index(node: Node) -> bool:
+    """Return whether a node was made from one of LlamaIndex, whose class its origin names."""
+    return "class_name" in node.origin
+
+
+def origin_of(document: Any) -> dict[str, Any]:
     """Return the origin of a LlamaIndex node; {} for other documents."""
     if not hasattr(document, "node_id") or not hasattr(document, "model_dump"):
         return {}

@@ -66,7 +66,7 @@ _KINDS = (
 )
 
 
-def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
+def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None) -> list[EdgeLike]:
     """Return the edges between nodes that an ``edges`` argument describes (see this module), in its order.
 
     Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given. References in the
@@ -74,20 +74,22 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     tuple of two strings is an edge if both are node ids, and a pair of fields if nodes have both fields; if both or neither is
     the case, an error is raised. An edge with an id that is not a node raises an UnknownNodeError.
 
-    `vectors`, shape [N, d], are the vectors of the nodes, for :class:`NearestNeighbors`, and `documents` their documents, for
-    :class:`Relationships`.
+    `vectors`, shape [N, d], are the vectors of the nodes, for :class:`NearestNeighbors`.
 
     >>> nodes = [Node("a", "Looms.", metadata={"cites": ["b", "x"]}), Node("b", "Punched cards.")]
     >>> build_edges(nodes, [("b", "a", "inspired"), ("cites", "$id")])
     [('b', 'a', 'inspired'), ('a', 'b', 'cites')]
     """
-    return [edge for _, part in edge_parts(edges, CorpusNodes(nodes, documents, vectors)) for edge in part]
+    return [edge for _, part in edge_parts(edge_items(edges), CorpusNodes(nodes, vectors)) for edge in part]
 
 
-def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
+def edge_parts(
+    items: Sequence[Any], corpus: CorpusNodes, *, lenient: bool = False
+) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
     """Return the edges of :func:`build_edges` by their source: a specification, or None for edges given one by one.
 
-    With `lenient`, a specification with nothing to read in the corpus finds no edges, with a warning.
+    `items` are those of :func:`edge_items`. With `lenient`, a specification with nothing to read in the corpus finds no edges, and
+    a warning says so.
     """
     parts: list[tuple[EdgeSpec | None, list[EdgeLike]]] = []
     visited: set[tuple[str, str, str]] = set()
@@ -104,7 +106,7 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
         visited.update(new_edges)
         return list(new_edges)
 
-    for number, item in enumerate(edge_items(edges)):
+    for number, item in enumerate(items):
         item_edges: list[EdgeLike] = []
         spec: EdgeSpec | None = None
         if isinstance(item, Triples):
@@ -134,20 +136,20 @@ def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> lis
     return parts  # type: ignore[return-value]
 
 
-def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
+def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None) -> list[EdgeLike]:
     """Return the edges between `nodes` that an ``edges`` argument for their whole corpus describes.
 
     The arguments and the result are those of :func:`build_edges`. Explicit edges to absent nodes, and fields that none of these
     nodes has, are errors there; here they are skipped.
     """
-    corpus = CorpusNodes(nodes, documents, vectors)
+    corpus = CorpusNodes(nodes, vectors)
     items = [part for item in edge_items(edges) for part in _present(item, corpus)]
-    return build_edges(nodes, items, vectors, documents)
+    return build_edges(nodes, items, vectors)
 
 
-def needs_vectors(edges: Any) -> bool:
-    """Return whether any specification in an ``edges`` argument reads the nodes' vectors."""
-    return any(isinstance(item, EdgeSpec) and item.needs_vectors for item in edge_items(edges))
+def needs_vectors(items: Sequence[Any]) -> bool:
+    """Return whether any specification among the items of an ``edges`` argument reads the nodes' vectors."""
+    return any(isinstance(item, EdgeSpec) and item.needs_vectors for item in items)
 
 
 def edge_items(edges: Any) -> list[Any]:
@@ -224,9 +226,9 @@ def _spec_edges(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str
     return edges
 
 
-def default_edges(documents: Sequence[Any]) -> list[EdgeSpec]:
+def default_edges(nodes: Sequence[Node]) -> list[EdgeSpec]:
     """Return the edges of documents if none are given: the relationships of LlamaIndex nodes, if any has one."""
-    return [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
+    return [Relationships()] if any(node.origin.get("relationships") for node in nodes) else []
 
 
 def is_words(item: Any) -> bool:

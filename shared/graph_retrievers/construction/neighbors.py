@@ -19,8 +19,7 @@ class NearestNeighbors(EdgeSpec):
     """The k nearest neighbours of each node by cosine: the corpus graph of graph-based adaptive reranking.
 
     Edges point from a node to its neighbours, nearest first; ties go to the lower row. The search is exact. Source: MacAvaney et
-    al., "Adaptive Re-Ranking with a CorpusNodes Graph", CIKM 2022, section 3. Raises MissingSignalError if the
-    nodes have no vectors.
+    al., "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, section 3. Raises MissingSignalError if the nodes have no vectors.
 
     Parameters
     ----------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
+from graph_retrievers.construction.documents import is_of_llama_index
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, SpecEdges
 from graph_retrievers.errors import NothingToReadError
 
 __all__ = ["Relationships"]
 
-# Values of NodeRelationship, for relationships read from JSON.
+# Values of NodeRelationship, as in the origin of a node.
 _KINDS = {"1": "source", "2": "previous", "3": "next", "4": "parent", "5": "child"}
 # Relationships written from their other end, so that a pair of them is one edge.
 _INVERSE = {"previous": "next", "parent": "child"}
@@ -36,33 +34,19 @@ class Relationships(EdgeSpec):
 
     def find(self, corpus: CorpusNodes) -> SpecEdges:
         """Return the edges, in the order of the nodes."""
-        relationship_maps = [
-            getattr(document, "relationships", None) or node.origin.get("relationships")
-            for node, document in zip(corpus.nodes, corpus.documents or corpus.nodes, strict=True)
-        ]
-        if not any(hasattr(document, "relationships") for document in corpus.documents or ()) and not any(relationship_maps):
+        if not any(map(is_of_llama_index, corpus.nodes)):
             raise NothingToReadError(
                 "Relationships() reads LlamaIndex nodes, but none of the documents has relationships; "
                 "pass the nodes to GraphIndex.from_documents, or use another source of edges."
             )
         edges = []
-        for node, relationships in zip(corpus.nodes, relationship_maps, strict=True):
-            for key, value in (relationships or {}).items():
-                kind = _kind(key)
-                for target in _ids(value):
+        for node in corpus.nodes:
+            for key, value in node.origin.get("relationships", {}).items():
+                kind = _KINDS.get(key, key.lower())
+                for target in (item["node_id"] for item in (value if isinstance(value, list) else [value])):
                     if kind == "source" and target not in corpus.rows:
                         # Usual, and not worth a warning: only the chunks of a document are nodes.
                         continue
                     inverse = _INVERSE.get(kind)
                     edges.append((target, node.id, inverse) if inverse else (node.id, target, kind))
         return corpus.inner_edges(edges)
-
-
-def _kind(key: Any) -> str:
-    name = getattr(key, "name", None)
-    return name.lower() if isinstance(name, str) else _KINDS.get(str(key), str(key).lower())
-
-
-def _ids(value: Any) -> Iterator[str]:
-    for item in value if isinstance(value, list) else [value]:
-        yield item["node_id"] if isinstance(item, dict) else item.node_id

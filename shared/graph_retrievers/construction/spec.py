@@ -16,10 +16,9 @@ __all__ = ["EdgeSpec"]
 
 @dataclass(frozen=True)
 class CorpusNodes:
-    """The N nodes between which edges are found, their source documents, and their vectors, [N, d], if known."""
+    """The N nodes between which edges are found, and their vectors, [N, d], if known."""
 
     nodes: Sequence[Node]
-    documents: Sequence[Any] | None = None
     vectors: Any = None
 
     @cached_property
@@ -30,10 +29,8 @@ class CorpusNodes:
     @cached_property
     def parents(self) -> set[int]:
         """Rows of LlamaIndex nodes with children, whose texts repeat theirs."""
-        if self.documents is None:
-            # "5" is the number of this relationship in LlamaIndex.
-            return {row for row, node in enumerate(self.nodes) if node.origin.get("relationships", {}).get("5")}
-        return {row for row, document in enumerate(self.documents) if getattr(document, "child_nodes", None)}
+        # "5" is the number of this relationship in LlamaIndex.
+        return {row for row, node in enumerate(self.nodes) if node.origin.get("relationships", {}).get("5")}
 
     @cached_property
     def fields(self) -> set[str]:

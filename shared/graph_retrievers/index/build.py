@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 def build(
     graph: CorpusGraph,
     nodes: Sequence[Node] = (),
-    documents: Sequence[Any] | None = None,
     edges: Sequence[Any] | None = None,
     *,
     lenient: bool = False,
@@ -53,8 +52,6 @@ def build(
         Its nodes, with their edges unless `edges` must be found.
     nodes : sequence of Node, length N, optional
         The nodes; empty if neither their own vectors nor `edges` are needed.
-    documents : sequence, length N, optional
-        The sources of the nodes.
     edges : sequence, optional
         Items of :func:`graph_retrievers.construction.edges.edge_items`; None if the graph already has its edges.
     lenient, embedding, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, cache, show_progress
@@ -71,10 +68,13 @@ def build(
         return embed_corpus(model, texts, cache, show_progress)
 
     with_vectors = vectors is not False
-    # The caller may go on writing to a tensor.
-    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors if with_vectors else None
-    if vectors is None and with_vectors:
-        vectors = _given_vectors(graph, documents or nodes, None if model is None else embed)
+    if vectors is None:
+        vectors = _given_vectors(graph, nodes, None if model is None else embed)
+    elif with_vectors:
+        # The caller may go on writing to a tensor.
+        vectors = check_vectors(vectors.clone() if isinstance(vectors, Tensor) else vectors, len(graph))
+    else:
+        vectors = None
     sources = [EdgeSource(None, graph.num_edges)]
     if edges is not None:
         if vectors is None and needs_vectors(edges):
@@ -82,15 +82,14 @@ def build(
                 raise MissingSignalError("k-nearest edges need vectors; pass embedding= or vectors=.")
             vectors = embed(graph.contents())
         # Edges are made from vectors as the index keeps them, and as a change finds them.
-        table = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
-        parts = edge_parts(edges, CorpusNodes(nodes, documents, table), lenient=lenient)
+        table = unit_vectors(vectors) if vectors is not None and metric == "cosine" else vectors
+        parts = edge_parts(edges, CorpusNodes(nodes, table), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
         sources = [EdgeSource(spec, len(part)) for spec, part in parts]
     if vectors is None and with_vectors and model is not None:
         vectors = embed(graph.contents())
     signals: dict[str, Signal] = {}
     if vectors is not None:
-        vectors = check_vectors(vectors, len(graph))
         kinds: dict[str, Any] = {"backend": dense_backend, "precision": dense_precision, "metric": metric or "dot"}
         signals["dense"] = dense = DenseIndex(vectors, device=graph.device, **kinds)
         if metric is None:
@@ -128,11 +127,11 @@ def word_options(bm25: Any) -> dict[str, Any]:
     return {}
 
 
-def _given_vectors(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
-    """Return the documents' own vectors, and embed the others; None if no document has one."""
-    if all(getattr(document, "embedding", None) is None for document in documents):
+def _given_vectors(graph: CorpusGraph, nodes: Sequence[Node], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
+    """Return the nodes' own vectors, and embed the others; None if no node has one."""
+    if all(node.embedding is None for node in nodes):
         return None
-    return document_vectors(documents, None if embed is None else lambda places: embed([graph.content(row) for row in places]))
+    return document_vectors(nodes, None if embed is None else lambda places: embed([graph.content(row) for row in places]))
 
 
 def _warn_of_lengths(lengths: Tensor) -> None:

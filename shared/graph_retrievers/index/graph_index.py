@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import as_list, check_keywords, check_pickle, keywords_of
 from graph_retrievers.cache import SizedCache
-from graph_retrievers.construction.documents import text_nodes, to_nodes
+from graph_retrievers.construction.documents import is_of_llama_index, text_nodes, to_nodes
 from graph_retrievers.construction.edges import default_edges, edge_items
 from graph_retrievers.construction.numbered_references import LookUp, NumberedReferences
 from graph_retrievers.construction.references import references
@@ -257,7 +257,7 @@ class GraphIndex(Corpus):
         """
         _check("from_texts", signals)
         nodes = text_nodes(texts, ids, titles, metadatas)
-        return cls._linked(nodes, None, edges, include_titles, device, dict(signals))
+        return cls._linked(nodes, edge_items(edges), include_titles, device, dict(signals))
 
     @classmethod
     def from_documents(
@@ -297,32 +297,29 @@ class GraphIndex(Corpus):
         [Edge(source='a', target='b', relation='cites', weight=1.0, text='', metadata={})]
         """
         _check("from_documents", signals)
-        # Read several times: by the nodes, and by edges that are in the documents themselves.
-        documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key, strict=strict)
-        documents = list(documents)
         explicit = edges is not None
-        edges = edges if explicit else default_edges(documents) or None
-        if any(hasattr(document, "node_id") for document in documents):
+        edges = edge_items(edges) if explicit else default_edges(nodes)
+        if any(map(is_of_llama_index, nodes)):
             signals["metric"] = signals.get("metric") or "cosine"
-        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient, explicit)
+        return cls._linked(nodes, edges, include_titles, device, dict(signals), lenient, explicit)
 
     @classmethod
     def _linked(
         cls,
         nodes: list[Node],
-        documents: Any,
-        edges: Any,
+        edges: list[Any],
         include_titles: bool,
         device: Any,
         signals: dict[str, Any],
         lenient: bool = False,
         explicit: bool = True,
     ) -> GraphIndex:
-        """Return the index of nodes and of the edges that an ``edges`` argument describes, `explicit` if the caller gave it."""
-        edges, relevance = edge_items(edges), signals.pop("relevance", None)
+        """Return the index of nodes and of the edges that some items describe, `explicit` if the caller gave these."""
+        relevance = signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
-        index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
+        built = build(graph, nodes, edges, lenient=lenient, **signals)
+        index = cls._of(built, relevance)
         if not edges:
             return index
         if not index.graph.has_edges:

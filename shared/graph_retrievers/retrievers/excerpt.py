@@ -31,7 +31,6 @@ def excerpt_index(
     *,
     index: GraphIndex | None = None,
     edges: Any = (),
-    documents: Sequence[Any] | None = None,
     relevance: Any = None,
     embedding: Any = None,
     vectors: Callable[[Sequence[Node]], Any] | None = None,
@@ -40,9 +39,9 @@ def excerpt_index(
 
     The ids of the nodes must be distinct. A small index has the edges of `index` with their relations and weights, and its models
     unless the caller gives others; a bi-encoder used instead of a relevance model does not count. `edges` adds other links (see
-    :func:`graph_retrievers.construction.edges.build_edges`; edges of absent nodes are ignored), and `documents` are the sources
-    of the nodes. `vectors`, a function of the nodes, returns their vectors, shape [n, d], and is called only if they are needed;
-    by default the embedding model computes them, and without one MissingSignalError is raised.
+    :func:`graph_retrievers.construction.edges.build_edges`; edges of absent nodes are ignored). `vectors`, a function of the nodes,
+    returns their vectors, shape [n, d], and is called only if they are needed; by default the embedding model computes them, and
+    without one MissingSignalError is raised.
     """
     model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
     if index is not None and all(node.id in index.graph for node in nodes):
@@ -61,7 +60,7 @@ def excerpt_index(
             raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
         contents = CorpusGraph.from_nodes(nodes).contents()
         table = vectors(nodes) if vectors is not None else embed_texts(as_embedding(embedding), contents)
-    all_edges: list[EdgeLike] = [*index_edges, *edges_among(nodes, specs, table, documents)]
+    all_edges: list[EdgeLike] = [*index_edges, *edges_among(nodes, specs, table)]
     distinct = {(edge.source, edge.target, edge.relation): edge for edge in map(Edge.of, reversed(all_edges))}
     device = None if index is None else index.device
     options: dict[str, Any] = {"vectors": table, "embedding": embedding if table is not None else None, "relevance": model}
@@ -129,8 +128,6 @@ def rerank(
         return []
     if not query.strip():
         return [(place, 0.0 if scores is None else scores[place] or 0.0) for place in places.values()]
-    if excerpt.get("documents") is not None:
-        excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
     index = excerpt_index([nodes[place] for place in places.values()], **excerpt)
     rows = np.array([index.graph.row(name) for name in places])
     values = [scores[place] for place in places.values()] if scores is not None else [None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -225,11 +224,7 @@ class _Documents:
 
     def read(self) -> list[Node]:
         """Return the nodes of the next block; none at the end."""
-        documents = check_named(list(islice(self._documents, BLOCK)))
-        # The vector of a document of another kind is not in its node.
-        vectors = [getattr(document, "embedding", None) for document in documents]
-        nodes = to_nodes(documents, strict=self._strict)
-        return [node if vector is None else replace(node, embedding=vector) for node, vector in zip(nodes, vectors, strict=True)]
+        return to_nodes(check_named(list(islice(self._documents, BLOCK))), strict=self._strict)
 
     def block(self, nodes: Sequence[Node], ask: _Ask) -> NodeBlock:
         """Return nodes with their vectors and words; `ask` reads from the database."""
