@@ -119,7 +119,8 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
                 report = write_index(index, database, args.name, **options)
             else:
                 model = index.embedding_name if vectors is not None else ""
-                report = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
+                options |= {"vectors": vectors, "embedding_name": model, "numbers": index.looks_up}
+                report = write_graph(index.graph, database, args.name, **options)
             nodes = f"{len(index):,} nodes ({_counts_text(report.nodes)})"
             edges = f"{index.graph.num_edges:,} edges ({_counts_text(report.edges)})"
             vectors_text = f", {report.edge_vectors:,} vectors of edges written" if report.edge_vectors else ""

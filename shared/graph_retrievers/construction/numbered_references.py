@@ -203,9 +203,9 @@ class LookUp:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        corpus = _readable(CorpusNodes(nodes))
-        self._numbered = Numbered(corpus)
-        self._reader = _Reader(corpus, self._numbered)
+        self._numbered = Numbered(_readable(CorpusNodes(nodes)))
+        # The texts need not stay in memory.
+        self._reader = _Reader(CorpusNodes(()), self._numbered)
 
     def rows(self, question: str) -> list[list[int]]:
         """Return the rows of the nodes of each unit that a question names, in the order of its page.
@@ -262,9 +262,12 @@ class _Reader:
 
     def __init__(self, corpus: CorpusNodes, numbered: Numbered) -> None:
         self._nodes, self._numbered = corpus.nodes, numbered
-        self._passages = _Passages([corpus.nodes[row].text for row in numbered.rows])
         # The place and the character from which on a unit has the text of another document.
         self._amendments: dict[Unit, tuple[int, int]] = {}
+
+    @cached_property
+    def _passages(self) -> _Passages:
+        return _Passages([self._nodes[row].text for row in self._numbered.rows])
 
     def read(self, place: int) -> Iterator[_Cited]:
         """Yield the references in the chunk at a place, and in the headings that begin there."""

@@ -88,8 +88,12 @@ class Corpus(ABC):
 
     @property
     def looks_up(self) -> bool:
-        """Whether units can be found by the numbers that questions name: on an index in memory that finds references by number."""
+        """Whether :meth:`look_up` reads numbers: those of an index that finds references by number, in memory or in PostgreSQL."""
         return False
+
+    def look_up(self, question: str) -> list[list[int]]:
+        """Return the rows of the nodes of each unit that a question cites by number, such as "Article 17 GDPR"."""
+        return []
 
     @property
     def has_bm25(self) -> bool:

@@ -37,6 +37,8 @@ class PostgresCorpus:
     ----------
     nodes, dimension, edge_dimension : int
         Number of nodes, and width of their vectors and of those of edges; 0 without vectors.
+    has_numbers : bool
+        Whether it was written with references by number.
     sentences : str
         What found the names in the sentences: "capitals" or "an extractor"; "" if there are no sentences.
     version : int
@@ -75,6 +77,7 @@ class PostgresCorpus:
         self.embedding = decoded(model)
         check_layout(layout, database.where, database.schema)
         self.edge_dimension: int = self.settings.get("edge_dimension", 0)
+        self.has_numbers: bool = self.settings.get("numbers", False)
         self.sentences: str = self.settings.get("sentences", "")
         table = self.settings.get("vectors")
         self.table = None if table is None else VectorTable(**table)

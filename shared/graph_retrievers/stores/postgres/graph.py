@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
@@ -66,6 +66,8 @@ _KINDS = {"string": "text", "number": "number", "array": "list", "object": "mapp
 _DOT = re.compile(r"\.")
 # A node is looked for by each of at most this many conditions; and how many fields of all nodes are read for a warning at most.
 _CONDITIONS, _FIELDS = 20, 10_000
+# Nodes that are listed in a round trip.
+_LISTED = 5_000
 
 
 class PostgresGraph:
@@ -194,6 +196,20 @@ class PostgresGraph:
         text = f"SELECT n.id, n.position {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s"
         (rows,) = self._read((text, {"limit": limit + 1}))
         return {decoded(name): position for name, position in rows}
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the index was written with references by number."""
+        return self.corpus.has_numbers
+
+    def list_nodes(self) -> Iterator[StoredNode]:
+        """Yield all nodes with their texts, in the order of their positions; a round trip for every 5,000 positions."""
+        columns = f"{_NODE.replace('{degree}', '0')}, {_TEXT}"
+        where = f"n.position >= %(start)s AND n.position < %(stop)s{self._and('n')}"
+        for start in range(0, self.corpus.nodes, _LISTED):
+            parameters = {"start": start, "stop": start + _LISTED}
+            (rows,) = self._read((f"SELECT {columns} {_FROM} AND {where} ORDER BY n.position", parameters))
+            yield from map(_node, rows)
 
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them, the first by position."""

@@ -122,6 +122,7 @@ def write_index(
                 "sentences=."
             )
         settings = {**settings, "sentences": reader.way}
+    settings = {**settings, "numbers": index.looks_up}
     parts = (
         graph,
         blocks,
@@ -153,13 +154,15 @@ def write_graph(
     *,
     vectors: Callable[[list[str]], Tensor] | None = None,
     embedding_name: str = "",
+    numbers: bool = False,
     replace: bool = False,
     show_progress: bool = False,
 ) -> Written:
     """Write the index of a graph as :func:`write_index` does, but make its vectors and words in blocks, as they are written.
 
     `vectors` returns the vectors of n texts: Tensor, shape [n, d], of unit length; by default the index has none. It is called
-    while other writers of this index wait, so the texts should be embedded, and their vectors kept, before.
+    while other writers of this index wait, so the texts should be embedded, and their vectors kept, before. `numbers` says whether
+    the graph has references by number.
     """
     check_database(database)
     languages = languages_of(graph.contents(), stem=True if vectors is None else None)
@@ -175,7 +178,7 @@ def write_graph(
     parts = (
         graph,
         all_blocks,
-        first.words.settings,
+        {**first.words.settings, "numbers": numbers},
         dimension,
         embedding_name,
         None if vectors is None else lambda positions, texts: vectors_of(texts),

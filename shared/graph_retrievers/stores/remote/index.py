@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from contextvars import Context
 from copy import copy
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive, seconds
-from graph_retrievers.cache import SizedCache
+from graph_retrievers.cache import Cache, SizedCache
+from graph_retrievers.construction.numbered_references import LookUp
+from graph_retrievers.construction.references import references
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
@@ -23,10 +26,11 @@ from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.facts import StoredEdgeVectors, StoredFacts, StoredVectors, StoredWords
-from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, call_engine
+from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, call_engine, within
 from graph_retrievers.stores.remote.ports import (
     EdgeVectorStore,
     GraphStore,
+    NumberedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
     SentenceStore,
@@ -154,6 +158,7 @@ class RemoteIndex(Corpus):
         self.device = torch.device("cpu")
         self.facts: StoredFacts = StoredFacts(self.size, traits, self.read_schema)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
+        self._numbers = Cache()
         pages = self.pages()
         pages.take(page)
         if vectors is not None and not self.dimension:
@@ -181,6 +186,30 @@ class RemoteIndex(Corpus):
     def has_sentences(self) -> bool:
         """Whether a store has the sentences of passages and the names in them."""
         return self.sentences is not None
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether units can be found by the numbers that questions name: where the store lists its nodes, and has numbers."""
+        return isinstance(self.store, NumberedGraphStore) and self.store.has_numbers
+
+    def look_up(self, question: str) -> list[list[int]]:
+        """Return the rows of the nodes of each unit that a question cites by number, such as "Article 17 GDPR".
+
+        All nodes are read at the first such question, once; `timeout` and a time limit of the caller end the wait for it, but not
+        the reading, so that a later question finds the numbers.
+        """
+        if not references(question):
+            return []
+        positions, units = within(self.limits.timeout, self._numbers.get, "numbers", self._read_numbers, engine="graph store")
+        return [[positions[place] for place in places] for places in units.rows(question)]
+
+    def _read_numbers(self) -> tuple[list[int], LookUp]:
+        """Return the positions of all nodes, and the numbers of units by the places of nodes among these."""
+        assert isinstance(self.store, NumberedGraphStore)
+        # An empty context has no time limit.
+        stored_nodes = Context().run(list, self.store.list_nodes())
+        nodes = [Node(node.id, node.text or "", node.title, node.type, node.metadata, node.origin or {}) for node in stored_nodes]
+        return [node.position for node in stored_nodes], LookUp(nodes)
 
     @property
     def graph(self) -> CorpusGraph:  # type: ignore[override]
@@ -264,6 +293,7 @@ class RemoteIndex(Corpus):
             del traits["type_names"]
         index.facts = StoredFacts(index.size, traits, index.read_schema)
         index._scopes = SizedCache(_SCOPES, _COPIES * index.size)
+        index._numbers = Cache()
         return index
 
     def describe(self) -> GraphDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ __all__ = [
     "EdgeVectorStore",
     "GraphStore",
     "FetchedRows",
+    "NumberedGraphStore",
     "ScopedGraphStore",
     "ScopedVectorStore",
     "ScopedWordStore",
@@ -155,6 +156,20 @@ class ScopedGraphStore(GraphStore, Protocol):
 
     def positions(self, limit: int) -> Mapping[str, int]:
         """Return the position of each node by its id; with more than `limit` nodes, those of the first ``limit + 1``."""
+
+
+@runtime_checkable
+class NumberedGraphStore(GraphStore, Protocol):
+    """A graph store that also lists its nodes, so that what questions cite by number, such as "Article 17 GDPR", is found in it.
+
+    `has_numbers` says whether the graph was written with references by number
+    (:class:`~graph_retrievers.construction.NumberedReferences`); without them, no numbers are looked up.
+    """
+
+    has_numbers: bool
+
+    def list_nodes(self) -> Iterable[StoredNode]:
+        """Return all nodes with their texts, in the order of their positions; several round trips."""
 
 
 @runtime_checkable

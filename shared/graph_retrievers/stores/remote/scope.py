@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from graph_retrievers.stores.remote.pages import call_engine
 from graph_retrievers.stores.remote.ports import (
     FetchedRows,
     GraphStore,
+    NumberedGraphStore,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -65,6 +66,16 @@ class GraphOfScope:
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return the node types of the scope, and the relations between them there."""
         return self.graph.schema()
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the graph store lists its nodes, and has references by number."""
+        return isinstance(self.graph, NumberedGraphStore) and self.graph.has_numbers
+
+    def list_nodes(self) -> Iterator[StoredNode]:
+        """Yield the nodes of the scope, with their texts, in order."""
+        assert isinstance(self.graph, NumberedGraphStore)
+        return map(self._node_with_row, self.graph.list_nodes())
 
     def _with_rows(self, page: FetchedRows) -> FetchedRows:
         return replace(page, nodes=[self._node_with_row(node) for node in page.nodes])

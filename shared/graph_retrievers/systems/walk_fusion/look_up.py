@@ -25,8 +25,9 @@ class CitedFirst(Composite):
 
     Notes
     -----
-    The index finds references by number (:class:`~graph_retrievers.construction.NumberedReferences`), and is in memory. Of a unit
-    of more than five nodes, such as a chapter, only the node comes first that the operator has first, else the first of its page.
+    The index finds references by number (:class:`~graph_retrievers.construction.NumberedReferences`), in memory or in PostgreSQL.
+    Of a unit of more than five nodes, such as a chapter, only the node comes first that the operator has first, else the first of
+    its page.
     Scores of these nodes are those of the best other one plus 1, 2 and so on.
 
     Examples
@@ -55,7 +56,7 @@ class CitedFirst(Composite):
 
     def _with_cited(self, question: Question, candidates: Candidates) -> Candidates:
         found: list[int] = []
-        for rows in question.index.look_up(question.text):
+        for rows in question.corpus.look_up(question.text):
             nodes = np.array(rows, np.int64)
             nodes = nodes[question.returned(nodes)]
             places = places_of(candidates.nodes, nodes)
