@@ -39,7 +39,6 @@ from graph_retrievers.core.requests import (
     Near,
     Nearest,
     Neighbors,
-    Predecessors,
     Relevance,
     Request,
     Scores,
@@ -754,7 +753,7 @@ ROWS = np.array([41, 7, 250])
     [
         (Neighbors(ROWS), 3),
         (Neighbors(ROWS, parallel=True), 3),
-        (Predecessors(ROWS), 3),
+        (Neighbors(ROWS, incoming=True), 3),
         (Steps(ROWS, "film", None, 99), 3),
         (EdgesAmong(ROWS), 3),
         (WeightedNeighbors(ROWS), 3),

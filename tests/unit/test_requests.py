@@ -18,7 +18,6 @@ from graph_retrievers.core.requests import (
     Nearest,
     NearestByCosine,
     Neighbors,
-    Predecessors,
     Relevance,
     Scores,
     Similarity,
@@ -49,12 +48,13 @@ NODES = np.array([3, 0, 1, 17, 40, 2, 29])
 REQUESTS = [
     *(kind(NODES, parallel) for kind in (EdgesAmong, Neighbors, Degree) for parallel in (True, False)),
     *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
-    *(kind(NODES) for kind in (Predecessors, WeightedNeighbors, Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
+    *(kind(NODES) for kind in (WeightedNeighbors, Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
     *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
     *(ByTitle(("TITLE 1", " title 16", "Title 3", "title 17", ""), kind) for kind in ("film", "person")),
     *(NearestByCosine(9, exclude_types=types) for types in ((), ("film", "place"))),
     *(Nearest(9, signal, types=types) for signal in ("dense", "bm25") for types in ((), ("film", "place"))),
     *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
+    *(kind(NODES, incoming=True) for kind in (Neighbors, Degree)),
     TermScores(NODES),
     Scores(NODES, "bm25", "word1 word2"),
     Scores(NODES, text="word1 word2"),
@@ -116,7 +116,7 @@ def test_predecessors_have_an_edge_to_the_node():
     index = GraphIndex.from_texts(["a loom"] * 4, vectors=np.eye(4), edges=edges)
     for given, expected in (({}, [[1, 1, 2], [0, 2, 3]]), ({"traversal_filter": {"$id": {"$ne": "3"}}}, [[1, 1], [0, 2]])):
         queries = Queries.of(index, ["?"], vectors=np.ones((1, 4)), **given)
-        (near,) = run(MemoryBackend(queries), [alone(Predecessors(np.array([2, 1, 0])))])
+        (near,) = run(MemoryBackend(queries), [alone(Neighbors(np.array([2, 1, 0]), incoming=True))])
         assert near.owner.tolist() == expected[0] and near.node.tolist() == expected[1]
 
 
@@ -147,7 +147,7 @@ OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text
 COUNTS, DOUBLES = (as_language_model(lambda prompt, times=times: str(times * len(prompt))) for times in (1, 2))
 PAIRS = [
     *((kind(NODES, parallel=True), kind(NODES)) for kind in (EdgesAmong, Neighbors, Degree)),
-    (Neighbors(NODES), Predecessors(NODES)),
+    *((kind(NODES), kind(NODES, incoming=True)) for kind in (Neighbors, Degree)),
     (Nearest(9), Nearest(9, returned=True)),
     (Nearest(9), Nearest(5, "bm25")),
     (Nearest(9), Nearest(9, types=("film", "place"))),

@@ -30,7 +30,6 @@ __all__ = [
     "NearestEdges",
     "Neighbors",
     "Pairs",
-    "Predecessors",
     "Relevance",
     "Request",
     "Scores",
@@ -385,28 +384,17 @@ class Neighbors(Request):
 
     A neighbour of two of the nodes occurs twice, once for each owner; the given nodes may be among them. For each owner a
     neighbour counts once, and a node is never its own neighbour. With `parallel`, a neighbour counts once for each edge between
-    the two, and a node is its own neighbour for each edge from it to itself.
+    the two, and a node is its own neighbour for each edge from it to itself. With `incoming`, and not `parallel`, they are only
+    the neighbours from which an edge leads to the node.
     """
 
     verb = "neighbors"
     reads = "graph"
     tells = "neighbors"
-    shared = ("parallel",)
+    shared = ("parallel", "incoming")
     nodes: np.ndarray
     parallel: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Predecessors(Request):
-    """The nodes with an edge to each of some nodes, shape [n], that may be visited: :class:`Near`, ascending for each node.
-
-    They are the neighbours of :class:`Neighbors` from which an edge leads to the node.
-    """
-
-    verb = "predecessors"
-    reads = "graph"
-    tells = "neighbors"
-    nodes: np.ndarray
+    incoming: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,8 +513,8 @@ class ByTitle(Request):
 class Degree(Request):
     """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`.
 
-    They are those of :class:`Neighbors`, or with `incoming` those of :class:`Predecessors`, even if they may not be visited; edges
-    from a node to itself count with `parallel`. Neighbours of `exclude_types` do not count; not with `parallel` or `incoming`.
+    They are those of :class:`Neighbors`, even if they may not be visited; edges from a node to itself count with `parallel`.
+    Neighbours of `exclude_types` do not count; not with `parallel` or `incoming`.
     """
 
     verb = "degree"

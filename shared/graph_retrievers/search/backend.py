@@ -32,7 +32,6 @@ from graph_retrievers.core.requests import (
     NearestByCosine,
     NearestEdges,
     Neighbors,
-    Predecessors,
     Relevance,
     Scores,
     Similarity,
@@ -186,10 +185,6 @@ class Backend(ABC):
     @abstractmethod
     def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
-
-    @abstractmethod
-    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
-        """Return the nodes with edges to nodes, without nodes that may not be visited."""
 
     @abstractmethod
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:

@@ -32,7 +32,6 @@ from graph_retrievers.core.requests import (
     NearestEdges,
     Neighbors,
     Pairs,
-    Predecessors,
     Scores,
     Similarity,
     Steps,
@@ -263,7 +262,7 @@ class MemoryBackend(Backend):
         if len(requests) > 1 and len(nodes) > _CACHED:
             return [near for one in requests for near in self.neighbors([one])]
         rows = nodes % self.size
-        indptr, indices = self._lists(requests[0][1].parallel)
+        indptr, indices = self._lists(requests[0][1].parallel, requests[0][1].incoming)
         owner, entry = slices(indptr, rows)
         near = self._visitable(Near(owner, indices.take(entry).astype(np.int64)))
         if type(requests[0][0]) is not int:
@@ -272,15 +271,6 @@ class MemoryBackend(Backend):
             return [near]
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
-
-    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
-        """Return slices of the lists of predecessors, without nodes that may not be visited."""
-        indptr, indices = self.graph.cache.get("predecessors", partial(_predecessors, self.graph))
-        answers = []
-        for _, request in requests:
-            owner, entry = slices(indptr, request.nodes)
-            answers.append(self._visitable(Near(owner, indices.take(entry))))
-        return answers
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the sums of slices of the incidence lists, without nodes that may not be visited; all are read."""
@@ -354,14 +344,11 @@ class MemoryBackend(Backend):
 
     def degree(self, requests: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the lengths of the adjacency lists."""
-        if requests[0][1].incoming:
-            starts, _ = self.graph.cache.get("predecessors", partial(_predecessors, self.graph))
-            rows = [request.nodes % self.size for _, request in requests]
-            return [starts.take(nodes + 1) - starts.take(nodes) for nodes in rows]
-        if not requests[0][1].parallel:
-            degree = self._degrees(requests[0][1].exclude_types)
+        first = requests[0][1]
+        if not (first.parallel or first.incoming):
+            degree = self._degrees(first.exclude_types)
             return [degree.take(request.nodes % self.size).astype(np.int64) for _, request in requests]
-        indptr, _ = self._lists(parallel=True)
+        indptr, _ = self._lists(first.parallel, first.incoming)
         rows = [request.nodes % self.size for _, request in requests]
         return [indptr.take(nodes + 1) - indptr.take(nodes) for nodes in rows]
 
@@ -465,7 +452,10 @@ class MemoryBackend(Backend):
         mask = self.queries.walk_allowed
         return near if mask is None else near.masked(_passing(mask, near.node))
 
-    def _lists(self, parallel: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _lists(self, parallel: bool, incoming: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the adjacency lists: where those of each node begin, shape [N + 1], and the neighbours."""
+        if incoming:
+            return self.graph.cache.get("predecessors", partial(_predecessors, self.graph))
         names = ("incidence.indptr", "incidence.neighbors") if parallel else ("indptr", "indices")
         return self.graph.on_host(names[0]), self.graph.on_host(names[1])
 

@@ -58,7 +58,6 @@ _REQUEST_TEXTS = {
     "Neighbors": "neighbours",
     "WeightedNeighbors": "neighbours with the weights of edges",
     "Steps": "neighbours by one relation",
-    "Predecessors": "neighbours with an edge to the nodes",
     "Edges": "edges",
     "EdgeTexts": "texts of edges",
     "EdgesAmong": "edges among the nodes",

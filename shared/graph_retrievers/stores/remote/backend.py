@@ -29,7 +29,6 @@ from graph_retrievers.core.requests import (
     NearestByCosine,
     NearestEdges,
     Neighbors,
-    Predecessors,
     Relevance,
     Request,
     Scores,
@@ -229,7 +228,7 @@ class RemoteBackend(Backend):
                 self._lowest(place, request)
             elif isinstance(request, (EdgeScores, EdgeVectors)):
                 pages.edge_vectors.update((request.nodes if isinstance(request, EdgeScores) else request.rows).tolist())
-            elif isinstance(request, (Neighbors, Predecessors, Steps, Weights, EdgesAmong, Edges)) or (
+            elif isinstance(request, (Neighbors, Steps, Weights, EdgesAmong, Edges)) or (
                 isinstance(request, Degree) and (request.parallel or request.incoming or request.exclude_types)
             ):
                 pages.expand.update(request.nodes.tolist())
@@ -500,18 +499,8 @@ class RemoteBackend(Backend):
 
     def neighbors(self, requests: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
-        neighbors = [Near(*self._neighbors_of(request.nodes, request.parallel)[:2]) for _, request in requests]
+        neighbors = [Near(*self._neighbors_of(request.nodes, request.parallel, request.incoming)[:2]) for _, request in requests]
         return [near.masked(self.passing(near.node, "walk")) for near in neighbors]
-
-    def predecessors(self, requests: Sequence[tuple[int, Predecessors]]) -> list[Near]:
-        """Return the nodes with edges to nodes, without nodes that may not be visited."""
-        sources, results = self.pages.edges.table.ends[:, 0], []
-        for _, request in requests:
-            owner, far, places = self._edges_of(request.nodes)
-            mask = (sources[places] == far) & (far != request.nodes[owner])
-            owner, node = np.unique(np.stack([owner, far])[:, mask], axis=1)
-            results.append(Near(owner, node).masked(self.passing(node, "walk")))
-        return results
 
     def weighted_neighbors(self, requests: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
         """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""
@@ -614,7 +603,7 @@ class RemoteBackend(Backend):
         near = self.pages.edges.near[row]
         if request.parallel:
             return len(near.ends)
-        neighbors = near.neighbors[near.sums[:, 1] > 0] if request.incoming else near.neighbors
+        neighbors = near.incoming if request.incoming else near.neighbors
         return int((~self.typed(neighbors, request.exclude_types)).sum()) if request.exclude_types else len(neighbors)
 
     def weights(self, requests: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -638,13 +627,14 @@ class RemoteBackend(Backend):
             results.append(Near(owner, place).masked((place >= 0) & (place != owner)))
         return results
 
-    def _neighbors_of(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _neighbors_of(self, nodes: np.ndarray, parallel: bool, incoming: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return for each neighbour the place of its node and its own row, shape [T], and the weights.
 
-        With `parallel`, a neighbour is repeated for each edge; the weights are those of the distinct neighbours all the same.
+        With `parallel`, a neighbour is repeated for each edge; the weights are those of the distinct neighbours all the same, also
+        with `incoming`, for which there are only the neighbours with an edge to the node.
         """
         near = [self.pages.edges.near[row] for row in nodes.tolist()]
-        rows = [edges.ends if parallel else edges.neighbors for edges in near]
+        rows = [edges.ends if parallel else edges.incoming if incoming else edges.neighbors for edges in near]
         owner = np.repeat(np.arange(len(nodes)), [len(neighbors) for neighbors in rows])
         if not near:
             return owner, np.zeros(0, np.int64), np.zeros(0, np.float32)

@@ -27,6 +27,11 @@ class NodeEdges(NamedTuple):
     ends: np.ndarray
     positions: np.ndarray
 
+    @property
+    def incoming(self) -> np.ndarray:
+        """The neighbours with an edge to the node."""
+        return self.neighbors[self.sums[:, 1] > 0]
+
 
 class EdgeTable(NamedTuple):
     """M edges: their positions, the rows of their ends, shape [M, 2], the numbers of their relations, weights and texts."""

@@ -17,7 +17,7 @@ from graph_retrievers.core.candidates import Candidates, newly_reached, reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Nearest, Neighbors, Predecessors, Request, Scores
+from graph_retrievers.core.requests import Nearest, Neighbors, Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index.corpus import Corpus
@@ -28,7 +28,7 @@ from graph_retrievers.systems.lesegr.neighborhood import Neighborhood
 
 __all__ = ["LexicalSemanticSearch"]
 
-DIRECTIONS = {"both": Neighbors, "in": Predecessors}
+DIRECTIONS = ("both", "in")
 """Which neighbours send messages: all, or those with an edge to the node."""
 
 _EDGES_AT_A_TIME = 1 << 16
@@ -110,7 +110,7 @@ class LexicalSemanticSearch(Operator):
     ) -> None:
         if not isinstance(model, LeSeGRModel):
             raise InvalidArgumentError(f"Expected a LeSeGRModel, got {type(model).__name__}.")
-        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, tuple(DIRECTIONS))
+        self.model, self.sparse, self.direction = model.eval(), sparse, choice("direction", direction, DIRECTIONS)
         self.hops = None if hops is None else positive("hops", hops)
         if hops is None:
             self.whole = "all nodes and edges, between which messages pass (hops=None); with hops=1 it runs there"
@@ -145,7 +145,7 @@ class LexicalSemanticSearch(Operator):
         start = 0
         for _ in range(self.hops):
             place = start + np.flatnonzero(question.walked(candidates.nodes[start:]))
-            near = yield DIRECTIONS[self.direction](candidates.nodes[place])
+            near = yield Neighbors(candidates.nodes[place], incoming=self.direction == "in")
             nodes, owner = newly_reached(candidates.nodes, near.owner, near.node)
             if not len(nodes):
                 break
@@ -156,7 +156,7 @@ class LexicalSemanticSearch(Operator):
     def neighborhood(self, question: Question, nodes: np.ndarray) -> Algorithm[Neighborhood]:
         """Return the neighbourhood of ascending nodes, shape [n]; a note says if no node has a word of the question."""
         near, (_, best), words, *products = yield (
-            DIRECTIONS[self.direction](nodes),
+            Neighbors(nodes, incoming=self.direction == "in"),
             Nearest(1, self.sparse, among="walk"),
             Scores(nodes, self.sparse),
             # Sums and means treat all dimensions alike, so the scores themselves are the messages.
