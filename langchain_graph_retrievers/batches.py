@@ -22,9 +22,9 @@ from pydantic import Field
 
 from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.concurrency import at_most, concurrently, in_threads
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import Hits
+from graph_retrievers.retrievers.limits import in_thread
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.signals.embedding import each_query_once
 from langchain_graph_retrievers.documents import to_documents

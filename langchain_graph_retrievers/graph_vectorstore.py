@@ -14,10 +14,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import IndexStore
+from graph_retrievers.retrievers.limits import in_thread
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetriever
 from graph_retrievers.signals.dense import DenseIndex

@@ -17,10 +17,10 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import keywords_of, positive
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.retrievers.limits import in_thread
 from graph_retrievers.retrievers.options import CommonOptions, SystemLike
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, warn_of_unused_relevance, with_options

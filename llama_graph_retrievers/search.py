@@ -16,12 +16,12 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import suggestion
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.limits import in_thread
 from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.building import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter

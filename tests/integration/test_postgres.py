@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from graph_retrievers import Edge, GraphIndex, Node, Retriever, WalkFusion
-from graph_retrievers.core.limits import TimeLimit, in_thread, limited
+from graph_retrievers.core.limits import limited
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -28,6 +28,7 @@ from graph_retrievers.errors import (
     StaleIndexError,
     TimeLimitError,
 )
+from graph_retrievers.retrievers.limits import TimeLimit, in_thread
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres import (
     PostgresCorpus,

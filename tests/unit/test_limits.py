@@ -10,23 +10,15 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, Pipeline, Retriever, StoreRetriever
-from graph_retrievers.core import limits
 from graph_retrievers.core.driver import run
-from graph_retrievers.core.limits import (
-    LIMITS,
-    TimeLimit,
-    ended_by_caller,
-    in_thread,
-    limit_over,
-    limited,
-    seconds_left,
-    within_limits,
-)
+from graph_retrievers.core.limits import LIMITS, limit_over, limited
 from graph_retrievers.core.requests import Degree, Nearest, Neighbors, Request
 from graph_retrievers.core.trace import Asked
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, TimeLimitError
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
+from graph_retrievers.retrievers import limits
+from graph_retrievers.retrievers.limits import TimeLimit, ended_by_caller, in_thread, seconds_left, within_limits
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.shared_calls import AllOver, SharedCalls, _WaitingCall
 from graph_retrievers.stores.remote import RemoteIndex

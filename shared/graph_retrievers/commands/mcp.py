@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.listening import listen
 from graph_retrievers.commands.models import add_options, load_index, make_retriever
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ def mcp_server(tools: GraphTools) -> MCPServer:
 
 
 def _async_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    from graph_retrievers.retrievers.limits import in_thread
+
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         return await in_thread(function, *args, **kwargs)

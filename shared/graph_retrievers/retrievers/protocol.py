@@ -11,10 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 from graph_retrievers import tracing
 from graph_retrievers.arguments import check_query, not_a_class, positive, suggestion, typed
 from graph_retrievers.concurrency import ending_in
-from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
+from graph_retrievers.core.limits import limited
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits.hits import Hits
+from graph_retrievers.retrievers.limits import TimeLimit, in_thread, within_limits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, embed_queries, takes_lists
 from graph_retrievers.signals.vectors import check_vectors
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.limits import LIMITS, Limit, limit_over, limited, seconds_left
+from graph_retrievers.core.limits import LIMITS, Limit, limit_over, limited
 from graph_retrievers.hits.hits import Hits
+from graph_retrievers.retrievers.limits import seconds_left
 from graph_retrievers.retrievers.protocol import Call, same_filter
 
 Answer = Callable[[Call], list[Hits]]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from graph_retrievers.arguments import check_query, choice, positive
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingDependencyError, TimeLimitError, shown
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.agents import GraphTools
+from graph_retrievers.retrievers.limits import in_thread
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import FILES, page_file
 from graph_retrievers.serve.picture import MOST_NODES, node_entry, picture, subgraph

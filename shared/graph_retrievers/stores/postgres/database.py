@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.limits import ended_by_caller, limit_over, seconds_left
+from graph_retrievers.core.limits import limit_over
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -26,6 +26,7 @@ from graph_retrievers.errors import (
     MissingDependencyError,
     shown,
 )
+from graph_retrievers.retrievers.limits import ended_by_caller, seconds_left
 from graph_retrievers.stores.postgres.values import array
 
 __all__ = ["PostgresDatabase"]

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import as_list
-from graph_retrievers.core.limits import seconds_left
 from graph_retrievers.errors import (
     DatabaseError,
     DatabaseUnreachableError,
@@ -29,6 +28,7 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
+from graph_retrievers.retrievers.limits import seconds_left
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.stores.remote.edges import FetchedEdges, check_edges
