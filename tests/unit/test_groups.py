@@ -123,7 +123,7 @@ def test_notes_and_counts_of_questions_side_by_side_are_those_of_each():
     questions.take(first)
     questions.take(second)
     questions.note("last", 2)
-    assert [question.notes for question in each] == questions.request_notes == [[], ["first", "second"], ["last"]]
+    assert [question.notes for question in each] == list(questions.notes) == [[], ["first", "second"], ["last"]]
     assert [question.touched for question in each] == [2, 1, 0]
     with pytest.raises(AttributeError):
         _ = questions.text

@@ -55,7 +55,7 @@ class Question:
         self.ids, self.size, self.nodes = backend.ids, backend.size, backend.size
         self.corpus: Any = self.queries.index
         self.signals = tuple(self.corpus.signals)
-        self.notes: list[str] = []
+        self.notes: Any = []
         self.touched: int | None = None
 
     @property
@@ -105,11 +105,6 @@ class Question:
     def note(self, text: str, of: int = 0) -> None:
         """Add a note, of several questions to that at the place `of`."""
         self.members[of].notes.append(text)
-
-    @property
-    def request_notes(self) -> list[Any]:
-        """What a request adds notes to: :attr:`notes`, or for several questions those of each."""
-        return self.notes
 
     def grouped(self, candidates: Any) -> Any:
         """Return candidates with those of each question together, in their order."""
@@ -216,14 +211,17 @@ class Questions(Question):
         Number of nodes n * N.
     place : ndarray, shape [n]
         Numbers of the questions in the batch.
+    notes : tuple of list of str, length n
+        Those of each question.
     """
 
     def __init__(self, members: Sequence[Question]) -> None:
         self.__dict__.update(members[0].__dict__)
         self._members, self.count, self.size = list(members), len(members), members[0].size * len(members)
+        self.notes = tuple(question.notes for question in members)
         self.place = np.array([question.place for question in members])
-        # Each question has its own text and notes.
-        del self.text, self.notes
+        # Each question has its own text.
+        del self.text
 
     @property
     def members(self) -> list[Question]:
@@ -234,15 +232,11 @@ class Questions(Question):
         """Return the question, from 0, of each of some nodes: int64, of their shape."""
         return nodes // self.nodes
 
-    @property
-    def request_notes(self) -> list[Any]:
-        """The notes of each question."""
-        return [question.notes for question in self.members]
-
     def apart(self) -> Self:
         """Return these questions with their own notes, for an operator that runs beside others."""
         other = copy(self)
         other._members = [question.apart() for question in self.members]
+        other.notes = tuple(question.notes for question in other.members)
         return other
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:

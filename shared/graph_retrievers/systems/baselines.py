@@ -52,7 +52,7 @@ class Rerank(Operator):
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by the model's score."""
         texts = yield from relevance_texts(question, candidates)
-        scores = yield Relevance(candidates.nodes, texts=texts, notes=question.request_notes)
+        scores = yield Relevance(candidates.nodes, texts=texts, notes=question.notes)
         return candidates.rescored(scores, question.owners(candidates.nodes))
 
 

@@ -189,7 +189,7 @@ class GRanker(Operator):
         """Return the same nodes ordered by ``score(H')``."""
         texts = yield from relevance_texts(question, candidates, self.paths)
         if self.alpha == 0:
-            scores = yield Relevance(candidates.nodes, texts=texts, notes=question.request_notes)
+            scores = yield Relevance(candidates.nodes, texts=texts, notes=question.notes)
             return candidates.rescored(scores, question.owners(candidates.nodes))
         if self.weighted:
             among, degree = yield Weights(candidates.nodes)
@@ -201,7 +201,7 @@ class GRanker(Operator):
         if self.degree == "subgraph":
             degree = np.bincount(links.owner, weights, len(candidates))
         mix = propagation(links, weights, degree)
-        scores = yield Relevance(candidates.nodes, mix, self.alpha, texts, notes=question.request_notes)  # lines 6 to 8
+        scores = yield Relevance(candidates.nodes, mix, self.alpha, texts, notes=question.notes)  # lines 6 to 8
         return candidates.rescored(scores, question.owners(candidates.nodes))
 
 

@@ -81,7 +81,7 @@ class AdaptiveReranking(Operator):
             if len(batch):
                 source = frontier.parent[batch] if turn % 2 else np.full(len(batch), -1)
                 texts = (yield PathTexts(_stepped(batch, source))) if paths else None
-                scores, near = yield Relevance(batch, texts=texts, notes=question.request_notes), Neighbors(batch)
+                scores, near = yield Relevance(batch, texts=texts, notes=question.notes), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
                 balance -= question.counts(batch)
                 frontier.priority[batch] = inf
