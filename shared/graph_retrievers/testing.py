@@ -1,6 +1,6 @@
 """Checks for your own retrievers and operators: call them in your tests.
 
-Each raises an AssertionError that says what was requested, returned and expected, and returns None otherwise.
+Each check raises an AssertionError that says what was requested, returned and expected, and returns None otherwise.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.operator import Operator, kind_of
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.trace import Trace
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["check_operator", "check_retriever"]
+__all__ = ["check_operator", "check_retriever", "kind_of"]
 
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
@@ -92,7 +93,7 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     """Check an operator as a retriever (:func:`check_retriever`), within a scope, and its declared kind.
 
     Within a scope, it must find what it finds on an index of only the scope's nodes. Its requests must match its `kind`
-    (:func:`graph_retrievers.core.operator.kind_of`).
+    (:func:`kind_of`).
 
     Parameters
     ----------
@@ -126,6 +127,25 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     for query in queries:
         what = f"{query!r} within a scope, and on the index of its nodes"
         _check_same(retriever.retrieve(query, k, scope=scope), part_retriever.retrieve(query, k), what)
+
+
+def kind_of(trace: Trace) -> OperatorKind | None:
+    """Return the kind of an operator from the requests in a trace; None if they do not determine it.
+
+    Only signals: vector search; only the graph: graph search; both: vector-graph search; a model, with or without signals:
+    model-based search; a model and the graph: graph-model search (FastInsight, Definitions 2 to 6).
+
+    >>> from graph_retrievers.core.trace import Asked
+    >>> from graph_retrievers.core.requests import Neighbors, Similarity
+    >>> kind_of(Trace([Asked(1, Neighbors, ("A",), 1, 4, 0.0), Asked(2, Similarity, ("A",), 1, 9, 0.0)]))
+    <OperatorKind.VECTOR_GRAPH_SEARCH: 'O_vgs'>
+    """
+    sources = {call.request.reads for call in trace}
+    if "model" in sources:
+        return OperatorKind.GRAPH_MODEL_SEARCH if "graph" in sources else OperatorKind.MODEL_SEARCH
+    if "graph" in sources:
+        return OperatorKind.VECTOR_GRAPH_SEARCH if "signals" in sources else OperatorKind.GRAPH_SEARCH
+    return OperatorKind.VECTOR_SEARCH if "signals" in sources else None
 
 
 def _check_hits(hits: Hits, k: int, query: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.commands.taxonomy import print_taxonomy
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.operator import Operator, OperatorKind, kind_of
+from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import (
     ByTitle,
     Contents,
@@ -34,6 +34,7 @@ from graph_retrievers.core.requests import (
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.testing import kind_of
 from tests.retrievers import EVERY, on
 
 PAPER = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"), "papers", "000_4fdd3fd40e843bbf.txt")

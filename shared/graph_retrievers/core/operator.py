@@ -21,10 +21,9 @@ from graph_retrievers.core.candidates import Candidates, MisfitError
 from graph_retrievers.core.checks import check_candidates
 from graph_retrievers.core.driver import Algorithm, Named, Parallel
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["Operator", "OperatorKind", "kind_of"]
+__all__ = ["Operator", "OperatorKind"]
 
 
 class OperatorKind(Enum):
@@ -41,25 +40,6 @@ class OperatorKind(Enum):
     GRAPH_MODEL_SEARCH = "O_gm"
 
 
-def kind_of(trace: Trace) -> OperatorKind | None:
-    """Return the kind of an operator from the requests in a trace; None if they do not determine it.
-
-    Only signals: vector search; only the graph: graph search; both: vector-graph search; a model, with or without signals:
-    model-based search; a model and the graph: graph-model search (FastInsight, Definitions 2 to 6).
-
-    >>> from graph_retrievers.core.trace import Asked
-    >>> from graph_retrievers.core.requests import Neighbors, Similarity
-    >>> kind_of(Trace([Asked(1, Neighbors, ("A",), 1, 4, 0.0), Asked(2, Similarity, ("A",), 1, 9, 0.0)]))
-    <OperatorKind.VECTOR_GRAPH_SEARCH: 'O_vgs'>
-    """
-    sources = {call.request.reads for call in trace}
-    if "model" in sources:
-        return OperatorKind.GRAPH_MODEL_SEARCH if "graph" in sources else OperatorKind.MODEL_SEARCH
-    if "graph" in sources:
-        return OperatorKind.VECTOR_GRAPH_SEARCH if "signals" in sources else OperatorKind.GRAPH_SEARCH
-    return OperatorKind.VECTOR_SEARCH if "signals" in sources else None
-
-
 class Operator(ABC):
     """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1): an abstract class.
 
@@ -72,7 +52,7 @@ class Operator(ABC):
     ----------
     kind : OperatorKind
         Place in the taxonomy, as in a paper. It determines the default of `walks` and is shown; it is not compared with the
-        operator's requests, from which :func:`kind_of` reads the kind.
+        operator's requests, from which :func:`~graph_retrievers.testing.kind_of` reads a kind.
     name : str
         Name in hits.
     k : int or None

@@ -63,7 +63,7 @@ class Request:
         Attributes that are equal in all requests answered together.
     reads : str
         Source of the answer, "signals", "graph" or "model", from which the kind of the operator follows
-        (:func:`graph_retrievers.core.operator.kind_of`); "" for others, such as texts.
+        (:func:`graph_retrievers.testing.kind_of`); "" for others, such as texts.
     costly : bool
         Whether a call costs as much as a call of a model. It then waits until all questions of a batch request something costly.
     tells : str
@@ -351,7 +351,7 @@ class Relevance(Request):
     model : RelevanceModel, optional
         Replaces that of the index.
     notes : list of str, optional
-        The model adds notes on its scores, such as that it failed; pass the notes of the question.
+        The model adds notes on its scores, such as that it failed; pass the notes of the question, or of several as one.
     """
 
     verb = "relevance"
