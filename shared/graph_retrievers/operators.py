@@ -1,10 +1,11 @@
 """Operators of five kinds, and ways to compose them, from :mod:`graph_retrievers.search` and all systems."""
 
 from graph_retrievers.core.chains import Chains, Facts
-from graph_retrievers.core.compositions import Composite, FirstStage, Loop, Pipeline, ReciprocalRankFusion, RoundRobin
+from graph_retrievers.core.compositions import Composite, FirstStage, Loop, Pipeline, ReciprocalRankFusion
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.facts import FactSearch
+from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.systems.baselines import Rerank
 from graph_retrievers.systems.fastinsight import GRanker, STeX

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers.core.candidates import Candidates, reached
-from graph_retrievers.core.compositions import FirstStage, Loop, Pipeline, ReciprocalRankFusion, RoundRobin
+from graph_retrievers.core.compositions import FirstStage, Loop, Pipeline, ReciprocalRankFusion
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -86,7 +86,6 @@ def test_a_batch_is_one_call_a_step_and_each_question_gets_its_own_list():
         (Pipeline(Search(2), Expand()), [2, 0, 1, 3]),
         (Pipeline(Search(1), Loop(Expand(), budget=3)), [2, 1, 0]),
         (ReciprocalRankFusion(Search(1), Search(2), constant=1), [2, 0]),
-        (RoundRobin(Search(2), Pipeline(Search(1), Expand())), [2, 0, 1]),
         (FirstStage(Search(2), 5), [2, 0]),
     ],
     ids=lambda value: type(value).__name__,

@@ -6,7 +6,7 @@ import torch
 
 from graph_retrievers.core import candidates as found_lists
 from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.compositions import ReciprocalRankFusion, RoundRobin
+from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.core.fusion import fused
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
@@ -14,6 +14,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, OperatorKind, Pipeline, VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid

@@ -11,12 +11,12 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, concatenated
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.fusion import fused, in_turns, list_weights, reciprocal_rank_parts
+from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind, side_by_side
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["Composite", "FirstStage", "Loop", "Pipeline", "ReciprocalRankFusion", "RoundRobin"]
+__all__ = ["Composite", "FirstStage", "Loop", "Pipeline", "ReciprocalRankFusion"]
 
 
 class Composite(Operator):
@@ -259,38 +259,3 @@ def _list_names(operators: Sequence[Operator]) -> list[str]:
         names.append(operator.name)
     counts = Counter(names)
     return [f"{name} {names[: place + 1].count(name)}" if counts[name] > 1 else name for place, name in enumerate(names)]
-
-
-class RoundRobin(Composite):
-    """Run operators side by side and take their nodes in turns: the first of each list, then the second of each, ...
-
-    Parameters
-    ----------
-    *operators : Operator
-        Each gets the previous ranking. Their results come first, then the rest of that ranking.
-
-    Notes
-    -----
-    A node in several lists has its first place, and the operator and the trail of the first list. Facts are merged in the same
-    way. The n-th node scores 1 / n.
-
-    References
-    ----------
-    LightRAG (``operate.py``) merges the entities, the relations and the chunks of its searches in this way.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> from graph_retrievers.operators import BM25Search, VectorSearch
-    >>> index = GraphIndex.from_texts(["a loom", "a card", "one card"], vectors=[[1], [0], [0.5]])
-    >>> retriever = Retriever(index, RoundRobin(VectorSearch(), BM25Search()))
-    >>> [(hit.text, round(hit.score, 2)) for hit in retriever.retrieve("card", vector=[1])]
-    [('a loom', 1.0), ('a card', 0.5), ('one card', 0.33)]
-    """
-
-    formula = ReciprocalRankFusion.formula
-
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes and the facts of all lists in turns."""
-        lists = yield from side_by_side(self.operators, question, candidates)
-        return in_turns(lists, candidates)

@@ -7,14 +7,10 @@ from numbers import Real
 
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of, places_within, starts
-from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of, places_within
 from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["fused"]
-
-# More than any list is long.
-_LAST = 1 << 48
 
 
 def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
@@ -89,34 +85,3 @@ def _ranks(rows: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> np
     if groups is None or not len(rows):
         return place + 1
     return np.where(place < 0, 0, places_within(groups)[place] + 1)
-
-
-def in_turns(lists: Sequence[Candidates], before: Candidates) -> Candidates:
-    """Return the nodes and the facts of lists in turns, followed by those of the candidates before."""
-    places = turns([*(part.nodes for part in lists), before.nodes], [*range(len(lists)), _LAST])
-    candidates = concatenated([*lists, before]).taken(places)
-    candidates.scores = 1 / np.arange(1, len(candidates) + 1)
-    fact_lists = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
-    if fact_lists:
-        ranks = [n if any(facts is part.facts for part in lists) else _LAST for n, facts in enumerate(fact_lists)]
-        row_lists = [facts.rows for facts in fact_lists]
-        rows = np.concatenate(row_lists)[turns(row_lists, ranks)]
-        candidates.facts = Facts(rows, 1 / np.arange(1, len(rows) + 1), fact_lists[0].operator)
-    return candidates
-
-
-def turns(lists: Sequence[np.ndarray], ranks: Sequence[int]) -> np.ndarray:
-    """Return the first places, in the concatenated lists, of their distinct entries.
-
-    They alternate: the n-th entries of all lists come after the n-1-th, ordered among each other by `ranks`: for each list a
-    number below the number of lists, or a large one for a list whose entries come last.
-
-    >>> turns([np.array([4, 2]), np.array([7, 4])], [1, 0])
-    array([2, 0, 1])
-    """
-    values = np.concatenate(lists)
-    turn = np.concatenate([np.arange(len(part)) * len(lists) + number for part, number in zip(lists, ranks, strict=True)])
-    # Equal entries one after another, in the order of the lists.
-    by = np.argsort(values, kind="stable")
-    first = starts(values[by])
-    return by[first][np.argsort(np.minimum.reduceat(turn[by], first))] if len(by) else by

@@ -11,13 +11,13 @@ import numpy as np
 from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.core.candidates import Candidates, along, best, concatenated, order
 from graph_retrievers.core.chains import Chains
-from graph_retrievers.core.compositions import Pipeline, RoundRobin
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.fusion import turns
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.round_robin import RoundRobin, turns
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.compositions import Pipeline, RoundRobin
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
@@ -16,6 +16,7 @@ from graph_retrievers.core.requests import EdgeTexts
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import FactSearch
+from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
