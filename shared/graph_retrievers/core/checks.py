@@ -153,13 +153,6 @@ def _repeated(nodes: np.ndarray) -> int | None:
     return next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
 
 
-def check_answers(answers: Any, requests: Sequence[tuple[int, Request]]) -> None:
-    """Raise InvalidArgumentError unless each of the requests that are answered together has an answer."""
-    if not hasattr(answers, "__len__") or len(answers) != len(requests):
-        message = f"{type(requests[0][1]).__name__} was answered with {shown(answers)} where {len(requests)} asked"
-        raise InvalidArgumentError(f"{message}; expected a list with an answer for each, in their order.")
-
-
 def check_candidates(candidates: Any, question: Question, owner: str) -> None:
     """Raise InvalidArgumentError unless an operator's nodes are distinct, with valid scores, trails and other values.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from graph_retrievers.core import trace as traces
 from graph_retrievers.core.candidates import MisfitError
-from graph_retrievers.core.checks import check_answers, check_requests
+from graph_retrievers.core.checks import check_requests
 from graph_retrievers.core.limits import LIMITS, limit_over
 from graph_retrievers.core.requests import Request, inner_request
 from graph_retrievers.core.trace import Asked, Trace
@@ -195,7 +195,9 @@ def _answers(backend: Any, waiting: Sequence[_WaitingTask], trace: list[Asked] |
         first, around = requests[0][1], traces.SURROUNDING
         with nullcontext() if around is None else around(type(inner_request(first)).__name__) as report:
             results = type(first).together(backend, requests)
-            check_answers(results, requests)
+            if not hasattr(results, "__len__") or len(results) != len(requests):
+                message = f"{type(first).__name__} was answered with {shown(results)} where {len(requests)} asked"
+                raise InvalidArgumentError(f"{message}; expected a list with an answer for each, in their order.")
             if trace is not None and len(trace) > count:
                 # A separate search has recorded its requests; the calls after it are a later step.
                 step = trace[-1].step + 1
