@@ -177,6 +177,9 @@ class _Paths:
         edge that has no name: `owner` maps the number of a table and the place in it to the operator that returned the `what`.
         """
         ends, width = list(accumulate(map(len, tables), initial=0)), max((table.shape[1] for table in tables), default=1)
+        if width == 1:
+            # Nodes alone, as a search finds them.
+            return [_Steps(*[table[:, 1:]] * 3) for table in tables]
         table = _stacked(tables, width)
         mask = (table[:, :-1] >= 0) & (table[:, 1:] >= 0)
         result = _Steps(np.full(mask.shape, -1), np.ones(mask.shape, bool), np.full(mask.shape, -1))
