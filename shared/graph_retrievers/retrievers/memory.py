@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Identity
+from graph_retrievers.cache import Identity, Lazy
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
@@ -126,7 +126,8 @@ class MemoryRetriever(Retriever):
         queries, index = questions[0].queries, self.index
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
-            plain = _PlainSearch(queries).rank
+            # Made when a rank is read, as that takes a search; without the cache, which may hold large tables of scores.
+            plain = partial(_plain_rank, Lazy(partial(_plain_ranks, queries.afresh())))
         similarities, trace = self._similarities(questions, lists), Trace(queries.trace)
         mask = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
@@ -226,34 +227,18 @@ class MemoryRetriever(Retriever):
         return hits
 
 
-class _PlainSearch:
-    """Ranks in hybrid search with the filters of the queries, or in vector search or BM25 if the index has only one of them.
+def _plain_rank(ranks: Lazy[list[dict[str, int]]], query: int, node: str) -> int | None:
+    """Return the rank of a node, from 1, for the query with a number; None if it is not among the first 100."""
+    return ranks.value[query].get(node)
 
-    The search runs when a rank is first needed, because it takes as long as hybrid search and may embed the questions. The index
-    is kept for it; a copy or a pickle has the ranks instead.
 
-    >>> from graph_retrievers import GraphIndex
-    >>> search = _PlainSearch(Queries.of(GraphIndex.from_texts(["a loom", "a card", "one card"]), ["Which card?"]))
-    >>> search.rank(0, "2"), search.rank(0, "0")
-    (2, None)
+def _plain_ranks(queries: Queries) -> list[dict[str, int]]:
+    """Return ranks in hybrid search with the filters of the queries, or in vector search or BM25 where the index has only one.
+
+    >>> _plain_ranks(Queries.of(GraphIndex.from_texts(["a loom", "a card", "one card"]), ["Which card?"]))
+    [{'1': 1, '2': 2}]
     """
-
-    def __init__(self, queries: Queries) -> None:
-        # Without the cache, which may hold large tables of scores.
-        self._queries = queries.afresh()
-
-    def rank(self, query: int, node: str) -> int | None:
-        """Return the rank of a node, from 1, for the query with a number; None if it is not among the first 100."""
-        return self._ranks[query].get(node)
-
-    @cached_property
-    def _ranks(self) -> list[dict[str, int]]:
-        queries = self._queries
-        index, dense = queries.index, queries.index.has_dense and queries.has_vectors
-        search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
-        lists = ranked(search(_PLAIN_DEPTH), queries)
-        return [{index.graph.ids[row]: rank for rank, row in enumerate(candidates.nodes.tolist(), 1)} for candidates in lists]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the ranks."""
-        return {"_ranks": self._ranks}
+    index, dense = queries.index, queries.index.has_dense and queries.has_vectors
+    search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
+    lists = ranked(search(_PLAIN_DEPTH), queries)
+    return [{index.graph.ids[row]: rank for rank, row in enumerate(candidates.nodes.tolist(), 1)} for candidates in lists]
