@@ -14,7 +14,6 @@ from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
-from graph_retrievers.systems.gretriever import SteinerTreeSearch
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.first import PhraseWalk
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
@@ -93,7 +92,6 @@ __all__ = [
     "RoundRobin",
     "STeX",
     "ScoredTraversal",
-    "SteinerTreeSearch",
     "TrajectoryReranker",
     "TriGraphSearch",
     "TripleScorer",

@@ -20,7 +20,7 @@ from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import gretriever
-from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes
+from graph_retrievers.systems.gretriever import GRetriever, edge_prizes
 from tests.rankings import ranked
 from tests.references import gretriever as reference
 
@@ -47,8 +47,7 @@ def index_of(size, ends, nodes, edges=None, types=None):
 def found(index, count=1, nodes=3, edges=3, **options):
     """The nodes, best first, and the edges of the subgraph of the first of `count` equal queries, and the ranking."""
     queries = Queries.of(index, ["?"] * count, vectors=[QUERY] * count, **options.pop("filters", {}))
-    search = Pipeline(VectorSearch(nodes, returned=False), SteinerTreeSearch(seed_edges=edges, facts=True, **options))
-    ranking = ranked(search, queries)
+    ranking = ranked(GRetriever(seeds=nodes, seed_edges=edges, facts=True, **options).compose(index), queries)
     rows = [row for row in ranking.facts.rows[0].tolist() if row >= 0]
     return [node for node in ranking.nodes[0].tolist() if node >= 0], rows, ranking
 
@@ -217,7 +216,7 @@ def test_fewer_nodes_than_k_are_filled_up_by_similarity_and_more_are_cut():
     index = index_of(6, ENDS, NODES, EDGES)
     filled = Retriever(index, GRetriever(seeds=1, seed_edges=0)).retrieve("?", 4, vector=QUERY)
     assert [(hit.id, hit.operator) for hit in filled] == [
-        ("n0", "SteinerTreeSearch"),
+        ("n0", "g-retriever"),
         *[(name, "Backfill") for name in ("n3", "n5", "n4")],
     ]
     assert [hit.id for hit in Retriever(index, GRetriever()).retrieve("?", 2, vector=QUERY)] == ["n0", "n3"]
@@ -269,13 +268,13 @@ def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbou
     ends = [(0, n) for n in range(2, 7)] + [(1, 6)]
     index = index_of(7, ends, [0.9, 0.8, 0.5, 0.4, 0.3, 0.2, 0.1])
     for candidates, pool in [(3, [0, 1, 6]), (4, [0, 1, 2, 6]), (7, list(range(7)))]:
-        search = SteinerTreeSearch(seed_edges=0, candidates=candidates)
+        search = GRetriever(seeds=2, seed_edges=0, candidates=candidates)
         queries = Queries.of(index, ["?"], vectors=[QUERY])
         assert around(queries, search, [0, 1]) == pool
-        ranking = ranked(Pipeline(VectorSearch(2), search), queries)
+        ranking = ranked(search.compose(index), queries)
         assert ranking.nodes.tolist() == [[0, 1, 6]] and bool(ranking.notes[0] if ranking.notes else ()) == (candidates < 7)
     queries = Queries.of(index, ["?"], vectors=[QUERY], traversal_filter={"$id": {"$in": ["n0", "n1", "n6"]}})
-    assert around(queries, SteinerTreeSearch(candidates=3), [0, 1]) == [0, 1, 6]
+    assert around(queries, GRetriever(candidates=3), [0, 1]) == [0, 1, 6]
     assert "among the 3 nodes nearest" in str(found(index, candidates=3)[2].notes)
 
 
@@ -301,15 +300,15 @@ def test_the_work_at_a_hub_of_many_neighbours_and_in_a_dense_graph_is_bounded(mo
     assert sizes[1] == (103, 2003) and ranking.notes[0], "20 edges a candidate, and two in place of each of three"
 
 
-@pytest.mark.parametrize("option", [{"seed_edges": -1}, {"cost": 0}, {"cost": float("nan")}, {"candidates": 0}, {"k": 0}])
+@pytest.mark.parametrize("option", [{"seed_edges": -1}, {"cost": 0}, {"cost": float("nan")}, {"candidates": 0}])
 def test_values_outside_their_range_are_refused(option):
     with pytest.raises(InvalidArgumentError, match=next(iter(option))):
-        SteinerTreeSearch(**option)
+        GRetriever(**option)
 
 
 def test_a_composition_of_ones_own_may_prize_other_nodes():
     index = index_of(6, ENDS, NODES, EDGES)
-    search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0, k=2))
-    assert [hit.id for hit in Retriever(index, search, backfill=False).retrieve("?", vector=QUERY)] == ["n0", "n3"]
+    search = Pipeline(VectorSearch(1), GRetriever(seed_edges=0).operator())
+    assert [hit.id for hit in Retriever(index, search, backfill=False).retrieve("?", vector=QUERY)] == ["n0"]
     alone = Retriever(index, GRetriever(first=VectorSearch(1), seed_edges=0), backfill=False)
     assert [hit.id for hit in alone.retrieve("?", vector=QUERY)] == ["n0"]

@@ -128,7 +128,7 @@ SHOWN = {
     ],
     "linear-rag": ["threshold=0.4, iterations=4, damping=0.85"],
     "pathrag": ["VectorSearch(k=40, ", "paths=15, alpha=0.8, theta=0.3", "chains='hits'", "threshold=0.2"],
-    "g-retriever": ["VectorSearch(k=3, ", "seed_edges=3, cost=0.5", "facts=True", "k=1000, backfill=False"],
+    "g-retriever": ["VectorSearch(k=3, ", "GRetriever(facts=True)", "k=1000, backfill=False"],
     "mor": ["seeds=5, matches=10, candidates=100", "fill=True, structure=True, exact_titles=False"],
     "lesegr": ["direction='in'"],
     "g-rag": ["VectorSearch(", "depth=100"],

@@ -87,7 +87,7 @@ OTHERWISE = {
     # Its model reads no graph; what it scores comes from neighbours.
     "AdaptiveReranking": (OperatorKind.MODEL_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH),
     # It takes the best edges itself, which the paper's example 4 counts as a search before it.
-    "SteinerTreeSearch": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
+    "g-retriever": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
     # Vectors pick among the chunks that edges lead to.
     "ChunkGathering": (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
     # Without a language model, which chooses relations, it searches texts.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.arguments import number, positive
 from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, falling, order
 from graph_retrievers.core.chains import Facts, padded
 from graph_retrievers.core.compositions import Pipeline
@@ -14,13 +16,13 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeScores, NearestEdges, Neighbors, Scores
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System
 
-__all__ = ["GRetriever", "SteinerTreeSearch"]
+__all__ = ["GRetriever"]
 
 # The c of the published code, by which prizes of less similar edges fall at least; similarities nearer than this are equal.
 _FALL, _ROUNDING = 0.01, 1e-6
@@ -54,17 +56,27 @@ def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
     return prizes
 
 
-class SteinerTreeSearch(Operator):
-    r"""The subgraph that connects the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GRetriever(System):
+    r"""The subgraph that connects the nodes and the edges nearest to the question: a prize-collecting Steiner tree.
 
+    .. math:: O_{vs} \to O_{gs}
     .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|
 
     The i-th of K nodes found before has the prize K - i + 1, and other nodes have none; for edges see :func:`edge_prizes`. An
     edge with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to both ends; others cost c - p. If
     edges have prizes, c is at most 0.995 times the highest one, so that the most similar edges are worth more than they cost.
 
+    The hits are the nodes of the tree by the sum of their prize and their similarity to the question, each with its path in the
+    tree from its best seed. If there are fewer than k, vector search adds more after them (``backfill=False`` of the retriever
+    returns only the subgraph); if there are more, the first k are returned.
+
+    The index needs vectors, and ``edge_signals=True`` for prizes on edges.
+
     Parameters
     ----------
+    seeds : int, default 3
+        Nodes of vector search that have prizes; not read with `first`.
     seed_edges : int, default 3
         Number of distinct edge similarities that have prizes; the published code uses 5 for WebQSP. With 0, edges have no prizes.
     cost : float, default 0.5
@@ -74,9 +86,9 @@ class SteinerTreeSearch(Operator):
     candidates : int, default 1000
         Maximum number of nodes among which the tree is searched.
     facts : bool, default False
-        Whether the edges of the subgraph are results too: additional hits after the k nodes, by prize, then row.
-    k : int, optional
-        Nodes to keep; the whole subgraph by default.
+        Whether the edges of the subgraph are hits too: additional ones after the k nodes, by prize, then row.
+    first : Operator, optional
+        Finds the nodes that have prizes; vector search by default.
 
     Raises
     ------
@@ -85,8 +97,8 @@ class SteinerTreeSearch(Operator):
 
     Notes
     -----
-    Nodes are ranked by the sum of their prize and their similarity to the question, and each path follows the tree from its best
-    seed.
+    ``hits.subgraph()`` is exactly the subgraph with ``facts=True`` and a sufficient k; otherwise it lacks the edges that no path
+    follows. ``hits.subgraph().to_csv()`` writes it as published, ``hits.to_context()`` as paths, facts and texts.
 
     In the published data, each question has a small graph. Here it is replaced by the neighbourhood of the nodes and edges that
     match: all nodes within one edge, two and so on, up to `candidates`. If the last ring does not fit, nodes with two neighbours
@@ -114,38 +126,43 @@ class SteinerTreeSearch(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
-    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("babbage", "", "Babbage"), Node("loom", "", "Loom")]
-    >>> edges = [("ada", "engine", "wrote for"), ("babbage", "engine", "built"), ("engine", "loom", "recalls")]
-    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [0.8, 0.6], [0, 1]])
-    >>> search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0))
-    >>> for hit in Retriever(index, search, backfill=False).retrieve("Who?", vector=[1, 0]):
-    ...     print(round(hit.score, 1), hit.path.text)
-    3.0 Ada
-    1.8 Ada -[wrote for]-> Engine <-[built]- Babbage
-    0.0 Ada -[wrote for]-> Engine
+    >>> from graph_retrievers import Edge, GraphIndex, Node, Retriever
+    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom")]
+    >>> edges = [Edge("ada", "engine", "wrote for"), Edge("engine", "loom", "recalls")]
+    >>> def embed(texts):
+    ...     return [[float("wrote" in text or text == "Ada"), 0.6] for text in texts]
+    >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
+    >>> retriever = Retriever(index, GRetriever(seeds=1, seed_edges=1, facts=True), backfill=False)
+    >>> hits = retriever.retrieve("Who wrote for the engine?")
+    >>> [(round(hit.score, 2), hit.path.text) for hit in hits.nodes]
+    [(1.51, 'Ada'), (0.51, 'Ada -[wrote for]-> Engine')]
+    >>> print(hits.subgraph().to_csv())
+    node_id,node_attr
+    0,Ada
+    1,Engine
+    <BLANKLINE>
+    src,edge_attr,dst
+    0,wrote for,1
     """
 
+    name = "g-retriever"
     kind = OperatorKind.GRAPH_SEARCH
+    finds_less_over = "passages"
+    reads_edge_signals = True
 
-    def __init__(
-        self,
-        *,
-        seed_edges: int = 3,
-        cost: float = 0.5,
-        signal: str = "edge_dense",
-        candidates: int = 1000,
-        facts: bool = False,
-        k: int | None = None,
-    ) -> None:
-        if not is_number(cost) or not 0 < cost <= 1e30:
-            raise InvalidArgumentError(f"cost must be above 0 and at most 1e30, got {shown(cost)}.")
-        self.seed_edges, self.candidates = positive("seed_edges", seed_edges, least=0), positive("candidates", candidates)
-        self.cost, self.k = float(cost), None if k is None else positive("k", k)
-        self.signal, self.facts = signal, facts
+    seeds: Count = 3
+    seed_edges: Annotated[int, partial(positive, least=0)] = 3
+    cost: Annotated[float, partial(number, most=1e30, above=True)] = 0.5
+    signal: str = "edge_dense"
+    candidates: Count = 1000
+    facts: bool = False
+    first: Operator | None = None
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return the search for nodes followed by that for the subgraph."""
+        return Pipeline(self.first or VectorSearch(self.seeds, returned=False), self.operator())
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the subgraph; those of `candidates` have prizes."""
         nodes, prized = candidates.nodes, self._prizes_edges(question)
         starts = nodes
@@ -176,7 +193,7 @@ class SteinerTreeSearch(Operator):
         if self.seed_edges == 0 or self.signal not in question.signals:
             return False
         if question.corpus.signal(self.signal).covers != "edges":
-            raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
+            raise InvalidArgumentError(f"GRetriever gives prizes to edges; the signal {self.signal!r} covers nodes.")
         return True
 
     def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Algorithm[tuple[np.ndarray, ...]]:
@@ -251,76 +268,3 @@ def _paths(nodes: list[int], starts: set[int], ends: np.ndarray, relations: np.n
                 paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*steps, relation][1 - LONGEST_TRAIL :])
                 queue.append(other)
     return padded([paths[node][0] for node in nodes], left=True, least=1), padded([paths[node][1] for node in nodes], left=True)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class GRetriever(System):
-    r"""The nodes and edges that match the question, connected to one subgraph.
-
-    .. math:: O_{vs} \to O_{gs}
-
-    The nodes and the edges most similar to the question have prizes, and the subgraph is a tree that collects prizes and pays for
-    its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. If there are fewer than k, vector
-    search adds more after them (``backfill=False`` of the retriever returns only the subgraph); if there are
-    more, the first k are returned.
-
-    The index needs vectors, and ``edge_signals=True`` for prizes on edges.
-
-    Parameters
-    ----------
-    seeds : int, default 3
-        Nodes that have prizes.
-    seed_edges : int, default 3
-    cost : float, default 0.5
-    signal : str, default "edge_dense"
-    candidates : int, default 1000
-    facts : bool, default False
-        Edges that have prizes, the cost of an edge, the signal of edges, the nodes that are considered, and whether edges of the
-        subgraph are hits too: see :class:`~graph_retrievers.systems.gretriever.SteinerTreeSearch`, which also describes the
-        departures from the published code.
-    first : Operator, optional
-        Finds the nodes that have prizes; vector search by default.
-
-    Notes
-    -----
-    ``hits.subgraph()`` is exactly the subgraph with ``facts=True`` and a sufficient k; otherwise it lacks the edges that no path
-    follows. ``hits.subgraph().to_csv()`` writes it as published, ``hits.to_context()`` as paths, facts and texts.
-
-    References
-    ----------
-    He et al., "G-Retriever: Retrieval-Augmented Generation for Textual Graph Understanding and Question Answering", NeurIPS 2024.
-
-    Examples
-    --------
-    >>> from graph_retrievers import Edge, GraphIndex, Node, Retriever
-    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom")]
-    >>> edges = [Edge("ada", "engine", "wrote for"), Edge("engine", "loom", "recalls")]
-    >>> def embed(texts):
-    ...     return [[float("wrote" in text or text == "Ada"), 0.6] for text in texts]
-    >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
-    >>> retriever = Retriever(index, GRetriever(seeds=1, seed_edges=1, facts=True), backfill=False)
-    >>> hits = retriever.retrieve("Who wrote for the engine?")
-    >>> print(hits.subgraph().to_csv())
-    node_id,node_attr
-    0,Ada
-    1,Engine
-    <BLANKLINE>
-    src,edge_attr,dst
-    0,wrote for,1
-    """
-
-    name = "g-retriever"
-    finds_less_over = "passages"
-    reads_edge_signals = True
-
-    seeds: Count = 3
-    seed_edges: int = 3
-    cost: float = 0.5
-    signal: str = "edge_dense"
-    candidates: int = 1000
-    facts: bool = False
-    first: Operator | None = None
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for nodes followed by that for the subgraph."""
-        return Pipeline(self.first or VectorSearch(self.seeds, returned=False), self.part(SteinerTreeSearch))

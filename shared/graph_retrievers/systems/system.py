@@ -196,6 +196,9 @@ class _OwnAlgorithm(Operator):
     def __init__(self, system: System, kind: OperatorKind) -> None:
         self.name, self.asks_relevance, self._kind = system.name, system.asks_relevance, kind
         self.language_model = optional_language_model(getattr(system, "language_model", None))
+        if hasattr(system, "signal"):
+            # Whether an operator compares vectors follows from it.
+            self.signal = system.signal
         # One object for all questions, so that a batch asks it at once.
         model = {} if self.language_model is None else {"language_model": self.language_model}
         settings = {each.name: getattr(system, each.name) for each in fields(system) if each.init}
