@@ -27,7 +27,6 @@ from graph_retrievers.systems.mor.reranker import TrajectoryReranker
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
-from graph_retrievers.systems.pathrag import FlowPruning
 from graph_retrievers.systems.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -62,7 +61,6 @@ __all__ = [
     "Facts",
     "FeedbackSearch",
     "FirstStage",
-    "FlowPruning",
     "GRanker",
     "GatedPropagation",
     "HybridSearch",

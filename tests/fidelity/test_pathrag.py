@@ -11,7 +11,6 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit, Hits
-from graph_retrievers.operators import FlowPruning
 from graph_retrievers.search.queries import Queries
 from tests.rankings import Ranking, ranked, ranked_hits
 from tests.references.pathrag import best_paths, reliabilities, simple_paths
@@ -25,7 +24,7 @@ def chains(edges, seeds, **options):
     ids = sorted(set("".join(edges)))
     index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=[tuple(edge) for edge in edges]), bm25=False)
     start = Ranking.of(torch.tensor([[ids.index(seed) for seed in seeds]]), -torch.arange(len(seeds)).float().unsqueeze(0), "Seeds")
-    found = ranked(FlowPruning(chains="hits", **options), Queries.of(index, ["?"]), start).chains
+    found = ranked(PathRAG(chains="hits", **options).operator(), Queries.of(index, ["?"]), start).chains
     named = ["".join(ids[n] for n in path if n >= 0) for path in found.nodes[0].tolist()]
     return dict(zip(named, found.scores[0].tolist(), strict=True))
 
@@ -76,7 +75,7 @@ def test_of_many_paths_that_differ_by_rounding_the_shortest_comes_first():
 def test_bad_options_are_refused():
     for options in ({"alpha": 1.5}, {"theta": -0.1}, {"paths": 0}, {"chains": "nodes"}):
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-            FlowPruning(**options)
+            PathRAG(**options)
 
 
 def test_more_paths_than_there_are_may_be_asked_for():
@@ -175,6 +174,17 @@ def test_keywords_find_the_entities():
     answer = json.dumps({"high_level_keywords": [], "low_level_keywords": ["other"]})
     model = Retriever(index, PathRAG(top_k=1, language_model=lambda prompt: answer), backfill=False)
     assert [hit.id for hit in model.retrieve("What did they weave?")] == ["cloth"]
+
+
+def test_an_extractor_finds_keywords_and_the_search_for_paths_asks_nothing():
+    class Extractor:
+        def extract(self, questions):
+            return [{"low_level_keywords": ["other"]} for _ in questions]
+
+    index = library(embedding=lambda texts: [[float("weave" in text), float("other" in text)] for text in texts])
+    system = PathRAG(top_k=1, language_model=Extractor())
+    assert [hit.id for hit in Retriever(index, system, backfill=False).retrieve("What did they weave?")] == ["cloth"]
+    assert system.operator().language_model is None
 
 
 def test_entities_that_may_not_be_returned_may_start():

@@ -9,7 +9,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import pathrag
-from graph_retrievers.systems.pathrag import FlowPruning
+from graph_retrievers.systems.pathrag import PathRAG
 from tests.rankings import Ranking, ranked
 from tests.references.pathrag import best_paths, node_order
 
@@ -48,9 +48,8 @@ def run(index, seeds, walkable=None, **options):
     table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in seeds], device=index.device).reshape(len(seeds), width)
     allowed = None if walkable is None else torch.tensor([n in walkable for n in range(len(index))], device=index.device)
     queries = Queries.of(index, ["?"] * len(seeds), traversal_filter=allowed)
-    return ranked(
-        FlowPruning(chains="hits", **options), queries, Ranking.of(table.long(), -torch.arange(width).expand_as(table), "Seeds")
-    )
+    start = Ranking.of(table.long(), -torch.arange(width).expand_as(table), "Seeds")
+    return ranked(PathRAG(chains="hits", **options).operator(), queries, start)
 
 
 def lists(found, b):
@@ -63,11 +62,13 @@ def lists(found, b):
 @given(problems(), st.sampled_from([1, 4, 15]), st.sampled_from([(0.8, 0.3), (0.8, 0.2), (1.0, 0.0), (0.5, 0.3)]))
 def test_paths_are_those_of_depth_first_search(problem, limit, flow):
     size, edges, seeds, walkable, passages = problem
-    index, options = index_of(size, edges, passages=passages), {"alpha": flow[0], "theta": flow[1], "exclude_types": ["passage"]}
+    index, options = index_of(size, edges, passages=passages), {"alpha": flow[0], "theta": flow[1]}
     found = run(index, seeds, walkable, paths=limit, **options)
     assert not any(found.notes)
     for b, starts in enumerate(seeds):
-        may = (set(range(size)) if walkable is None else walkable) - passages
+        # Where every node is a chunk, each is an entity too.
+        chunks = passages if len(passages) < size else set()
+        may = (set(range(size)) if walkable is None else walkable) - chunks
         expected = best_paths(neighbours(edges), starts, limit, *flow, may.__contains__)
         chains, trails = lists(found, b)
         assert chains == [path for _, path in expected]

@@ -127,7 +127,7 @@ SHOWN = {
         "related=5",
     ],
     "linear-rag": ["threshold=0.4, iterations=4, damping=0.85"],
-    "pathrag": ["VectorSearch(k=40, ", "paths=15, alpha=0.8, theta=0.3", "chains='hits'", "threshold=0.2"],
+    "pathrag": ["VectorSearch(k=40, ", "PathRAG(chains='hits')", "threshold=0.2"],
     "g-retriever": ["VectorSearch(k=3, ", "GRetriever(facts=True)", "k=1000, backfill=False"],
     "mor": ["seeds=5, matches=10, candidates=100", "fill=True, structure=True, exact_titles=False"],
     "lesegr": ["direction='in'"],

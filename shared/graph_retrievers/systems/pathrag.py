@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from graph_retrievers.arguments import choice, fraction, positive, strings
+from graph_retrievers.arguments import choice
 from graph_retrievers.core.candidates import Candidates, along, best, concatenated, order
 from graph_retrievers.core.chains import Chains
 from graph_retrievers.core.compositions import Pipeline
@@ -21,10 +21,10 @@ from graph_retrievers.search.round_robin import RoundRobin, turns
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
-from graph_retrievers.systems.system import Count, System
+from graph_retrievers.systems.system import Count, Fraction, System
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["FlowPruning", "PathRAG"]
+__all__ = ["PathRAG"]
 
 # Paths of two and of three steps of one question, and edges read for those of three.
 _MOST_PATHS, _MOST_EDGES = 1 << 18, 1 << 20
@@ -39,10 +39,13 @@ class _Paths(NamedTuple):
     end: np.ndarray
 
 
-class FlowPruning(Operator):
-    r"""The most reliable paths of up to three steps between any two of the ranked nodes.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PathRAG(System):
+    r"""Entities by low-level keywords, and the most reliable paths of up to three steps between any two of them.
 
-    For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t form a graph, in which
+    .. math:: O_{vs} \to O_{gs}
+
+    For a start s and an end t among the entities, all simple paths of one to three steps from s to t form a graph, in which
     :math:`F(u)` are the nodes that follow u on some path. A resource of 1 flows from s:
 
     .. math::
@@ -53,24 +56,37 @@ class FlowPruning(Operator):
     each over the following nodes. The resource of an edge is the sum over the three levels, and the reliability of a path is the
     mean of the resources of its edges, 0 for an edge that no resource reaches.
 
+    A hit's path is the most reliable path that contains it, up to the hit. :meth:`~graph_retrievers.hits.Hits.to_context` lists
+    the most reliable path last, as published, because language models overlook the middle of a prompt. The index needs vectors.
+
     Parameters
     ----------
+    top_k : int, default 40
+        Number of entities to search.
     paths : int, default 15
         Paths to keep. Of paths through the same nodes, in any order, only the most reliable counts.
     alpha : float in [0, 1], default 0.8
         Decay of the resource from one step to the next.
     theta : float in [0, 1], default 0.3
         A resource of at most this value does not flow on.
-    exclude_types : sequence of str, default ()
-        Node types that no path enters; a path may start there.
     chains : {"path", "hits"}, default "path"
-        Whether a path is only the trail of its nodes, or also a separate result (``Hits.chains``).
+        ``"hits"``: the paths are also hits, of kind "chain" and scored by their reliability, after the k nodes.
+    language_model : object, optional
+        Finds the keywords of a question, see :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
+    threshold : float, default 0.2
+        Cosine that entities must exceed.
+    passage_type : str, default "passage"
+        Node type of chunks, as for LightRAG. No path enters a chunk; those of the entities are ranked first.
 
     Notes
     -----
-    The result alternates between the ranked nodes and the nodes of the paths, starting with a ranked one: best path first, in the
-    order of the path. A node's trail is the first path that contains it, up to the node. The n-th node scores 1 / n. Equally
-    reliable paths are ordered by the rank of their start, then of their end, then by length, then by node rows.
+    The published system gives a model a list of entities and a list of paths; the single ranking here alternates between the
+    entities, in order of similarity, and the nodes of the paths, starting with an entity: best path first, in the order of the
+    path. The n-th node scores 1 / n. Equally reliable paths are ordered by the rank of their start, then of their end, then by
+    length, then by node rows. If chunks are separate nodes, the chunks of all these come first: of n with chunks, the
+    ``5 * n // 2`` most similar to the question. ``retrieve`` takes ``keywords={"low_level_keywords": [...]}``; without them and
+    without a language model, the question itself is searched. The published system also shows the model the relations found by
+    high-level keywords, which are those of ``LightRAG(mode="global", facts=True)``.
 
     Departures from the published code. It adds resources up while iterating over sets, so that they depend on the order of a set;
     here they are added level by level. It also limits the paths to half of all existing paths, which has no effect in an
@@ -86,25 +102,48 @@ class FlowPruning(Operator):
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
-    >>> edges = [*map(tuple, "sx xt sy yz zt".split())]
-    >>> index = GraphIndex.from_texts([*"sxyzt"], ids=[*"sxyzt"], edges=edges, vectors=[[1], [0], [0], [0], [1]])
-    >>> search = Pipeline(VectorSearch(2, returned=False), FlowPruning(chains="hits"))
-    >>> [(hit.text, round(hit.score, 3)) for hit in Retriever(index, search).retrieve("?", vector=[1]).chains]
-    [('s -> x -> t', 0.45), ('s -> y -> z -> t', 0.407)]
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
+    >>> edges = [("0", "1", "woven on"), ("1", "2", "drives")]
+    >>> index = GraphIndex.from_texts(["a loom", "cloth", "a card"], edges=edges, embedding=embed)
+    >>> hits = Retriever(index, PathRAG(chains="hits"), backfill=False).retrieve("Does the loom need a card?")
+    >>> [hit.path.text for hit in hits.nodes]
+    ['0', '0 -[woven on]-> 1 -[drives]-> 2', '0 -[woven on]-> 1']
+    >>> [(hit.text, round(hit.score, 3)) for hit in hits.chains]
+    [('0 -[woven on]-> 1 -[drives]-> 2', 0.9)]
     """
 
+    name = "pathrag"
     kind = OperatorKind.GRAPH_SEARCH
+    finds_less_over = "passages"
 
-    def __init__(
-        self, paths: int = 15, *, alpha: float = 0.8, theta: float = 0.3, exclude_types: Sequence[str] = (), chains: str = "path"
-    ) -> None:
-        self.paths, self.alpha, self.theta = positive("paths", paths), fraction("alpha", alpha), fraction("theta", theta)
-        self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
+    top_k: Count = 40
+    paths: Count = 15
+    alpha: Fraction = 0.8
+    theta: Fraction = 0.3
+    chains: Annotated[str, partial(choice, choices=("path", "hits"))] = "path"
+    language_model: Any = None
+    threshold: float = 0.2
+    passage_type: str = "passage"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the ranked nodes and those of the best paths alternately."""
+    def compose(self, index: Corpus) -> Operator:
+        """Return the search for entities, the paths between them and their chunks."""
+        chunks = self._chunk_types(index)
+        search = VectorSearch(self.top_k, returned=False)
+        entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
+        gathering = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
+        return Pipeline(entities, self.operator(), *gathering)
+
+    def operator(self) -> Operator:
+        """Return the search for paths between the nodes found before; the language model finds keywords, and is not asked here."""
+        return System.operator(replace(self, language_model=None))
+
+    def _chunk_types(self, index: Corpus) -> tuple[str, ...]:
+        """Return the node type of chunks; none if every node is an entity and its own chunk."""
+        return passage_types(index.facts, self.passage_type)
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the entities and the nodes of the best paths alternately."""
         paths = yield from self._between(question, candidates.nodes)
         scores = self._reliability(paths, candidates.nodes, question.size)
         places = self._best_places(paths, scores)
@@ -117,8 +156,9 @@ class FlowPruning(Operator):
 
     def _between(self, question: Question, seeds: np.ndarray) -> Algorithm[_Paths]:
         """Return all simple paths of one to three steps from one of the seeds to another."""
+        chunks = self._chunk_types(question.corpus)
         near = yield Neighbors(seeds)
-        near = near.masked(~question.typed(near.node, self.exclude_types))
+        near = near.masked(~question.typed(near.node, chunks))
         by = np.argsort(near.node, kind="stable")
         rank, node = near.owner[by], near.node[by]
         # The seeds at the i-th middle node are those of the entries from first[i] on, counts[i] of them.
@@ -145,7 +185,7 @@ class FlowPruning(Operator):
             question.notes.append(_NOTE)
         start, end, b, c = map(np.concatenate, zip(*parts, strict=True))
         s, t = seeds[start], seeds[end]
-        enterable = question.walked(seeds) & ~question.typed(seeds, self.exclude_types)
+        enterable = question.walked(seeds) & ~question.typed(seeds, chunks)
         simple = np.flatnonzero((s != t) & (b != s) & (b != t) & (c != s) & (c != t) & enterable[end])
         nodes = np.stack([s, b, np.where(b == c, t, c), np.where(b == c, -1, t)], 1)
 
@@ -208,76 +248,3 @@ def _pairs(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.nd
     at = np.repeat(np.arange(len(left)), sizes)
     one, other = np.divmod(np.arange(len(at)) - (np.cumsum(sizes) - sizes)[at], counts[right][at])
     return first[left][at] + one, first[right][at] + other, at
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PathRAG(System):
-    r"""Entities by low-level keywords, and the most reliable paths between them.
-
-    .. math:: O_{vs} \to O_{gs}
-
-    A hit's path is the most reliable path that contains it, up to the hit. :meth:`~graph_retrievers.hits.Hits.to_context` lists
-    the most reliable path last, as published, because language models overlook the middle of a prompt. The index needs vectors.
-
-    Parameters
-    ----------
-    top_k : int, default 40
-        Number of entities to search.
-    paths : int, default 15
-    alpha : float, default 0.8
-    theta : float, default 0.3
-        The pruning: see :class:`~graph_retrievers.systems.pathrag.FlowPruning`, which also describes the departures from the
-        published code and the limits of its work.
-    chains : {"path", "hits"}, default "path"
-        ``"hits"``: the paths are also hits, of kind "chain" and scored by their reliability, after the k nodes.
-    language_model : object, optional
-        Finds the keywords of a question, see :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
-    threshold : float, default 0.2
-        Cosine that entities must exceed.
-    passage_type : str, default "passage"
-        Node type of chunks, as for LightRAG. No path leads through chunks; those of the entities are ranked first.
-
-    Notes
-    -----
-    The published system gives a model a list of entities and a list of paths; the single ranking here alternates between the
-    entities, in order of similarity, and the nodes of the paths. If chunks are separate nodes, the chunks of all these come
-    first: of n with chunks, the ``5 * n // 2`` most similar to the question. ``retrieve`` takes
-    ``keywords={"low_level_keywords": [...]}``; without them and without a language model, the question itself is searched. The
-    published system also shows the model the relations found by high-level keywords, which are those of
-    ``LightRAG(mode="global", facts=True)``.
-
-    References
-    ----------
-    Chen et al., "PathRAG: Pruning Graph-based Retrieval Augmented Generation with Relational Paths", arXiv:2502.14902, 2025.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
-    >>> edges = [("0", "1", "woven on"), ("1", "2", "drives")]
-    >>> index = GraphIndex.from_texts(["a loom", "cloth", "a card"], edges=edges, embedding=embed)
-    >>> hits = Retriever(index, PathRAG(), backfill=False).retrieve("Does the loom need a card?")
-    >>> [hit.path.text for hit in hits.nodes]
-    ['0', '0 -[woven on]-> 1 -[drives]-> 2', '0 -[woven on]-> 1']
-    """
-
-    name = "pathrag"
-    finds_less_over = "passages"
-
-    top_k: Count = 40
-    paths: int = 15
-    alpha: float = 0.8
-    theta: float = 0.3
-    chains: str = "path"
-    language_model: Any = None
-    threshold: float = 0.2
-    passage_type: str = "passage"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the search for entities, the paths between them and their chunks."""
-        chunks = passage_types(index.facts, self.passage_type)
-        search = VectorSearch(self.top_k, returned=False)
-        entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
-        pruning = self.part(FlowPruning, exclude_types=chunks)
-        gathering = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
-        return Pipeline(entities, pruning, *gathering)
