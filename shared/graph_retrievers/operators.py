@@ -15,7 +15,6 @@ from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
-from graph_retrievers.systems.hipporag.first import PhraseWalk
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.kar import KnowledgeAwareExpansion
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
@@ -81,7 +80,6 @@ __all__ = [
     "PathRerank",
     "PathSearch",
     "PersonalizedPageRank",
-    "PhraseWalk",
     "Pipeline",
     "QueryDecomposition",
     "ReciprocalRankFusion",

@@ -7,7 +7,6 @@ import pytest
 from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.systems.hipporag.first import PhraseWalk
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from tests.references.hipporag import synonym_edges
 from tests.references.hipporag_1 import retrieve
@@ -112,7 +111,7 @@ def test_a_node_that_is_phrase_and_passage_contains_its_own_phrase_once():
 
 def test_the_operator_alone_ranks_passages_and_no_phrases():
     index = index_of(["anna", "bob", "cec"], [(0, 1, 1.0), (1, 2, 1.0)], [(3, 0), (4, 1)], 2)
-    walk = Retriever(index, Pipeline(EntityLinking(budget=0), PhraseWalk()), backfill=False)
+    walk = Retriever(index, Pipeline(EntityLinking(budget=0), HippoRAG1().operator()), backfill=False)
     assert [hit.id for hit in walk.retrieve("?", entities=["anna"])] == ["n3", "n4"]
     # Without a phrase it is vector search over passages.
     assert sorted(hit.id for hit in walk.retrieve("?", entities=["nobody"])) == ["n3", "n4"]

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from graph_retrievers import PPR, GraphIndex, HippoRAG, Pipeline, Retriever, Vector
-from graph_retrievers.operators import BM25Search, PersonalizedPageRank, PhraseWalk, VectorSearch
+from graph_retrievers import PPR, GraphIndex, HippoRAG, HippoRAG1, Pipeline, Retriever, Vector
+from graph_retrievers.operators import BM25Search, PersonalizedPageRank, VectorSearch
 from graph_retrievers.stores.remote import RemoteIndex
 from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, MemoryWords, index_of, question_vectors, random_corpus
 from tests.walks import check_near
@@ -159,7 +159,7 @@ def test_the_first_hipporag_walks_wherever_words_are():
     index = index_of(random_corpus(1, 60, 150))
     stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors.numpy()), "words": MemoryWords(index)}
     remote, own = RemoteIndex(MemoryGraph(index.graph), **stores), question_vectors(random_corpus(1, 60, 150))
-    walk = Pipeline(VectorSearch(3, returned=False), PhraseWalk(synonyms=None))
+    walk = Pipeline(VectorSearch(3, returned=False), HippoRAG1(synonyms=None).operator())
     for filters in ({}, {"traversal_filter": {"$type": "film"}}, {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {}}):
         there, here = (
             Retriever(each, walk, backfill=False).retrieve_batch(QUESTIONS, vectors=own, **filters) for each in (remote, index)

@@ -163,7 +163,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     >>> personalized_pagerank(graph, torch.tensor([[1.0, 0.0, 0.0]])).numpy().round(3)
     array([[0.583, 0.333, 0.083]])
     """
-    check_damping(damping)
+    check_damping("damping", damping)
     restart = _normalised(restart)
     # The columns are queries: one sparse product a step serves all of them. For one query the vector form is faster.
     restarted = restart.T.contiguous() if restart.shape[0] != 1 else restart[0].clone()
@@ -234,10 +234,11 @@ def _chebyshev(product: Tensor, target: Tensor, damping: float, steps: int) -> T
     return value
 
 
-def check_damping(damping: float) -> None:
-    """Raise InvalidArgumentError unless the damping lies in [0, 1)."""
-    if not is_number(damping) or not 0 <= damping < 1:
-        raise InvalidArgumentError(f"damping must lie in [0, 1), got {shown(damping)}.")
+def check_damping(name: str, value: float) -> float:
+    """Return `value` as float if it lies in [0, 1); raise InvalidArgumentError otherwise."""
+    if not is_number(value) or not 0 <= value < 1:
+        raise InvalidArgumentError(f"{name} must lie in [0, 1), got {shown(value)}.")
+    return float(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,11 +414,10 @@ class PersonalizedPageRank(Operator):
     batched = True
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
-        check_damping(damping)
         if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
         self.k = None if k is None else positive("k", k)
-        self.damping, self.passage_weight = float(damping), float(passage_weight)
+        self.damping, self.passage_weight = check_damping("damping", damping), float(passage_weight)
 
     def prepare(self, index: GraphIndex) -> None:
         """Make the graph for the walks of questions without a filter."""

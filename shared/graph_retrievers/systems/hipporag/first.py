@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,19 +31,28 @@ from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["HippoRAG1", "PhraseWalk"]
+__all__ = ["HippoRAG1"]
 
 
-class PhraseWalk(Operator):
-    r"""Rank passages by how often a walk among phrases visits the phrases that they contain.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HippoRAG1(System):
+    r"""Passages by how often a walk among phrases, from those of the question's entities, visits the phrases that they contain.
+
+    .. math:: O_{vs} \to O_{gs}
 
     The walk restarts at the phrases found before, each with its node specificity, one divided by the number of passages that
     contain it. With :math:`p_v` the share of phrase v and :math:`c_{vd}` how often passage d contains it,
 
     .. math:: s_d = \sum_v c_{vd} \, p_v
 
+    This is the first HippoRAG; :class:`~graph_retrievers.systems.hipporag.retriever.HippoRAG` is HippoRAG 2, whose walk restarts at
+    facts and leads through passages. Phrases and passages are nodes of one graph, as there. Only passages are hits.
+
     Parameters
     ----------
+    language_model : object, optional
+        Names the entities of the question; without one, names of phrases are looked for in it, and its vector finds some if there
+        are none. See :class:`~graph_retrievers.systems.spreading.linking.EntityLinking`.
     damping : float, default 0.5
         Probability of following an edge.
     synonyms : float or None, default 0.8
@@ -61,6 +70,12 @@ class PhraseWalk(Operator):
     In a database, the walk is pushed as that of :class:`~graph_retrievers.systems.pagerank.PersonalizedPageRank`. There are no
     edges between similar names, which a note says. If limits end the walk, passages contain only phrases that it has come to.
 
+    In the paper each entity is linked to the phrase with the most similar vector; here to the phrases of that name, if there are
+    any. Of entities without a phrase of their name, the first 100 are searched. If no entity is given or named in the question,
+    its own vector finds 5 phrases; the published code then ranks all passages alike. The code counts a phrase of a passage once
+    for each of its facts there; here it counts once for each link. The ensemble with vector search over passages (``doc_ensemble``
+    of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
+
     References
     ----------
     Gutiérrez et al., "HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", NeurIPS 2024, section 2.3.
@@ -68,22 +83,36 @@ class PhraseWalk(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Node, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
-    >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
-    >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
-    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
-    >>> walk = Retriever(index, Pipeline(VectorSearch(1, returned=False), PhraseWalk()), backfill=False)
-    >>> walk.retrieve("?", vector=[0, 1])[0].path.text
-    'Engine <-[wrote for]- Ada <- p'
+    >>> nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
+    >>> nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [1, 0], [0, 1]])
+    >>> hits = Retriever(index, HippoRAG1()).retrieve("What did Ada write?", vector=[1, 0])
+    >>> [(hit.id, hit.path.text) for hit in hits]
+    [('p1', 'Ada <-[mentions]- p1'), ('p2', 'Engine <-[mentions]- p2')]
     """
 
+    name = "hipporag-1"
     kind = OperatorKind.GRAPH_SEARCH
+    finds_less_over = "passages"
 
-    def __init__(self, *, damping: float = 0.5, synonyms: float | None = 0.8, passage_type: str = "passage") -> None:
-        check_damping(damping)
-        self.damping, self.synonyms, self.passage_type = float(damping), checked_synonyms(synonyms), passage_type
+    language_model: Any = None
+    damping: Annotated[float, check_damping] = 0.5
+    synonyms: Annotated[float | None, checked_synonyms] = 0.8
+    passage_type: str = "passage"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def compose(self, index: Corpus) -> Operator:
+        """Return the linking of entities followed by the walk."""
+        types = passage_types(index.facts, self.passage_type)
+        # The entity, not the question, is compared with phrases, of which one is taken, however similar it is.
+        linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=types, each=1)
+        return Pipeline(linking, self.operator())
+
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
+        """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
+        return passage_types(index.facts, self.passage_type) or None
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return passages by the shares of their phrases."""
         if not len(candidates):
             return (yield from similar_passages(question, self.passage_type, question.k))
@@ -146,63 +175,3 @@ class PhraseWalk(Operator):
             pairs = np.concatenate([pairs, [phrases, phrases]], 1)
         (passages, contained), times = np.unique(pairs, axis=1, return_counts=True)
         return nodes, walk.parents(nodes, seeds), shares, [passages, contained, times]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class HippoRAG1(System):
-    r"""The phrases of the question's entities, a walk among phrases, then the passages that contain them.
-
-    .. math:: O_{vs} \to O_{gs}
-
-    This is the first HippoRAG; :class:`~graph_retrievers.systems.hipporag.retriever.HippoRAG` is HippoRAG 2, whose walk restarts at
-    facts and leads through passages. Phrases and passages are nodes of one graph, as there. Only passages are hits.
-
-    Parameters
-    ----------
-    language_model : object, optional
-        Names the entities of the question; without one, names of phrases are looked for in it, and its vector finds some if there
-        are none. See :class:`~graph_retrievers.systems.spreading.linking.EntityLinking`.
-    damping, synonyms, passage_type : float, float or None, and str, default 0.5, 0.8 and "passage"
-        See :class:`~graph_retrievers.systems.hipporag.first.PhraseWalk`, which also describes the departures.
-
-    Notes
-    -----
-    In the paper each entity is linked to the phrase with the most similar vector; here to the phrases of that name, if there are
-    any. Of entities without a phrase of their name, the first 100 are searched. If no entity is given or named in the question,
-    its own vector finds 5 phrases; the published code then ranks all passages alike. The code counts a phrase of a passage once
-    for each of its facts there; here it counts once for each link. The ensemble with vector search over passages (``doc_ensemble``
-    of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
-
-    References
-    ----------
-    Gutiérrez et al., "HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", NeurIPS 2024.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Node, Retriever
-    >>> nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
-    >>> nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
-    >>> edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
-    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [1, 0], [0, 1]])
-    >>> [hit.id for hit in Retriever(index, HippoRAG1()).retrieve("What did Ada write?", vector=[1, 0])]
-    ['p1', 'p2']
-    """
-
-    name = "hipporag-1"
-    finds_less_over = "passages"
-
-    language_model: Any = None
-    damping: float = 0.5
-    synonyms: float | None = 0.8
-    passage_type: str = "passage"
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return the linking of entities followed by the walk."""
-        types = passage_types(index.facts, self.passage_type)
-        # The entity, not the question, is compared with phrases, of which one is taken, however similar it is.
-        linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=types, each=1)
-        return Pipeline(linking, PhraseWalk(damping=self.damping, synonyms=self.synonyms, passage_type=self.passage_type))
-
-    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
-        """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
-        return passage_types(index.facts, self.passage_type) or None

@@ -173,11 +173,11 @@ class PassageWalk(Operator):
         synonyms: float | None = 0.8,
         passage_type: str = "passage",
     ) -> None:
-        check_damping(damping)
         if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
-        self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
-        self.synonyms, self.passage_type = checked_synonyms(synonyms), passage_type
+        self.k, self.passage_weight = None if k is None else positive("k", k), float(passage_weight)
+        self.damping, self.synonyms = check_damping("damping", damping), checked_synonyms("synonyms", synonyms)
+        self.passage_type = passage_type
 
     def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
@@ -286,11 +286,11 @@ def _passages_and_others(parts: PhraseGraph, shift: int) -> tuple[Tensor, Tensor
     return passages, ~passages
 
 
-def checked_synonyms(synonyms: float | None) -> float | None:
+def checked_synonyms(name: str, value: float | None) -> float | None:
     """Return the least cosine of synonyms, or None for no synonyms; raise InvalidArgumentError for another value."""
-    if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
-        raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
-    return synonyms
+    if value is not None and (not is_number(value) or not 0 < value <= 1):
+        raise InvalidArgumentError(f"{name} must be a cosine above 0 and at most 1, or None, got {shown(value)}.")
+    return value
 
 
 def similar_passages(question: Question, passage_type: str, count: int) -> Algorithm[Candidates]:

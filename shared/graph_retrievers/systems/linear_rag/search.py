@@ -195,13 +195,12 @@ class TriGraphSearch(Operator):
         passage_weight: float = 0.05,
         passage_type: str = "passage",
     ) -> None:
-        check_damping(damping)
         for name, value in (("threshold", threshold), ("similarity_weight", similarity_weight), ("passage_weight", passage_weight)):
             if not is_number(value) or not 0 <= value <= 1e30:
                 raise InvalidArgumentError(f"{name} must be at least 0 and at most 1e30, got {shown(value)}.")
         self.k, self.extractor = None if k is None else positive("k", k), as_entity_extractor(extractor)
         self.threshold, self.iterations = float(threshold), positive("iterations", iterations, least=0)
-        self.damping, self.similarity_weight = float(damping), float(similarity_weight)
+        self.damping, self.similarity_weight = check_damping("damping", damping), float(similarity_weight)
         self.passage_weight, self.passage_type = float(passage_weight), passage_type
 
     def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
