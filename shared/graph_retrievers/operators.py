@@ -31,7 +31,6 @@ from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
-from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
@@ -52,7 +51,6 @@ __all__ = [
     "Composite",
     "DocumentGraphNetwork",
     "DocumentGraphRerank",
-    "EagerTraversal",
     "EntityLinking",
     "EvidenceNetwork",
     "FactLinking",
@@ -70,7 +68,6 @@ __all__ = [
     "LeSeGRModel",
     "LexicalSemanticSearch",
     "Loop",
-    "MMRTraversal",
     "MetapathSearch",
     "MixedTraversal",
     "Operator",
@@ -87,7 +84,6 @@ __all__ = [
     "Rerank",
     "RoundRobin",
     "STeX",
-    "ScoredTraversal",
     "TrajectoryReranker",
     "TriGraphSearch",
     "TripleScorer",

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import Retriever
+from graph_retrievers import Eager, Retriever
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import (
     BM25Search,
-    EagerTraversal,
     EntityLinking,
     FirstStage,
     GatedPropagation,
@@ -51,8 +50,8 @@ SEARCHES = {
     "gar": lambda: Pipeline(VectorSearch(5, returned=False), AdaptiveReranking(7, 2)),
     "gar by words": lambda: Pipeline(BM25Search(5), AdaptiveReranking(50, 3)),
     "gar of a few": lambda: Pipeline(VectorSearch(4, returned=False), AdaptiveReranking(6, 1)),
-    "eager": lambda: Pipeline(VectorSearch(2, returned=False), EagerTraversal(adjacent_k=3)),
-    "eager by words": lambda: Pipeline(BM25Search(3, returned=False), EagerTraversal(4, adjacent_k=2, max_depth=2)),
+    "eager": lambda: Pipeline(VectorSearch(2, returned=False), Eager(adjacent_k=3).operator()),
+    "eager by words": lambda: Pipeline(BM25Search(3, returned=False), Eager(adjacent_k=2, max_depth=2).operator()),
     "spreading": lambda: Pipeline(EntityLinking(), GatedPropagation(steps=2)),
     "uniform": lambda: Pipeline(VectorSearch(3), GatedPropagation(gate="uniform", semantics="rows", hub_exponent=0.5, k=8)),
     "typed": lambda: Pipeline(BM25Search(3), GatedPropagation(exclude_types=["note"], steps=4)),
@@ -198,8 +197,7 @@ def test_a_walk_that_a_filter_ends_for_one_question_goes_on_for_another():
     edges = [("0", "1"), ("1", "2"), ("2", "3"), *(("4", leaf) for leaf in leaves), (leaves[-1], "17")]
     vectors = [[0.9, 0.0], *([0.1, 0.1] for _ in range(3)), [0.0, 0.9], *([0.1, 0.1] for _ in range(13))]
     index = GraphIndex.from_texts(["a loom"] * 18, edges=edges, vectors=vectors)
-    walk = Pipeline(VectorSearch(1, returned=False), EagerTraversal(adjacent_k=20))
-    retriever = Retriever(index, walk, backfill=False)
+    retriever = Retriever(index, Eager(start_k=1, adjacent_k=20), backfill=False)
     filters = {"filter": {"$id": {"$in": ["3", "17"]}}, "seed_filter": {"$id": {"$in": ["0", "4"]}}, "traversal_filter": {}}
     chain, hub = retriever.retrieve_batch(["chain", "hub"], 1, vectors=[[1, 0], [0, 1]], **filters)
     assert [hit.id for hit in chain] == ["3"] and chain.notes == ()
@@ -234,7 +232,7 @@ class Last:
         return candidates.taken(slice(len(candidates) - 1, None))
 
 
-class LastOfEager(Last, EagerTraversal):
+class LastOfPaths(Last, PathSearch):
     """The last node found."""
 
 
@@ -253,8 +251,8 @@ class TwoInOrder(Pipeline):
         (Pipeline(VectorSearch(), Rerank(), OneOfEach()), 1),
         (Pipeline(VectorSearch(), OneOfEach(weighted=True)), 1),
         (Pipeline(VectorSearch(), Walked(), STeX(nodes_per_round=1, budget=2)), 2),
-        (Pipeline(VectorSearch(), LastOfEager()), 1),
-        (ReciprocalRankFusion(Pipeline(VectorSearch(), LastOfEager()), LastOfEager()), 1),
+        (Pipeline(VectorSearch(), LastOfPaths()), 1),
+        (ReciprocalRankFusion(Pipeline(VectorSearch(), LastOfPaths()), LastOfPaths()), 1),
         (TwoInOrder(VectorSearch(), Rerank()), 2),
     ],
 )

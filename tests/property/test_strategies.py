@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.core.requests import Vectors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
+from graph_retrievers.operators import EntityLinking, GatedPropagation
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import MMR, Eager, Scored
@@ -53,12 +53,12 @@ def graph_of(edges, vectors):
     return GraphIndex.from_texts(texts, edges=[(str(a), str(b)) for a, b in edges], vectors=vectors, bm25=False)
 
 
-def run(operator, index, starts, k, **options):
+def run(system, index, starts, k, **options):
     """The nodes, scores and trails of several starts as one batch."""
     queries = Queries.of(index, ["?"] * len(starts), k=k, vectors=[QUESTION] * len(starts), **options)
     width = max(map(len, starts), default=0)
     rows = torch.tensor([[*start, *[-1] * (width - len(start))] for start in starts], dtype=torch.int64).view(len(starts), width)
-    return ranked(operator, queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
+    return ranked(system.operator(), queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
 
 
 @settings(max_examples=200)
@@ -78,16 +78,16 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
         min_mmr_score=least,
         **limits,
     )
-    by_score = ScoredTraversal(scorer=lambda node, *_: score[int(node.id)], per_iteration_limit=limit, **limits)
+    by_score = Scored(scorer=lambda node, *_: score[int(node.id)], per_iteration_limit=limit, **limits)
     expected = {
-        EagerTraversal(**limits): literal.eager(start, cosine, adjacent, select_k=k, **limits),
+        Eager(**limits): literal.eager(start, cosine, adjacent, select_k=k, **limits),
         by_score: literal.scored(start, cosine, adjacent, score, select_k=k, per_iteration_limit=limit, **limits),
-        ScoredTraversal(**limits): literal.scored(start, cosine, adjacent, cosine, select_k=k, **limits),
-        MMRTraversal(lambda_mult=share, min_mmr_score=least, **limits): selected,
+        Scored(**limits): literal.scored(start, cosine, adjacent, cosine, select_k=k, **limits),
+        MMR(lambda_mult=share, min_mmr_score=least, **limits): selected,
     }
-    for operator, nodes in expected.items():
-        found = run(operator, index, [start[::-1], start, []], k)
-        assert [row for row in found.nodes[1].tolist() if row >= 0] == nodes, operator
+    for system, nodes in expected.items():
+        found = run(system, index, [start[::-1], start, []], k)
+        assert [row for row in found.nodes[1].tolist() if row >= 0] == nodes, system
         assert found.lengths()[2] == 0
         scores = found.scores[1, : len(nodes)].tolist()
         assert scores == sorted(scores, reverse=True)
@@ -95,14 +95,14 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
             trail = [step for step in place if step >= 0]
             assert trail[0] in start and trail[-1] == row
             assert all(b in adjacent[a] for a, b in zip(trail, trail[1:], strict=False))
-            assert found.operators[name] == ("start" if row in start else operator.name)
-        if isinstance(operator, EagerTraversal):
+            assert found.operators[name] == ("start" if row in start else system.name)
+        if isinstance(system, Eager):
             values = [cosine[row] - 2 * (int((trail >= 0).sum()) - 1) for row, trail in zip(nodes, found.trails[1], strict=False)]
             assert scores == pytest.approx([min(values[: place + 1]) for place in range(len(nodes))], abs=1e-5)
-        if isinstance(operator, MMRTraversal):
+        if isinstance(system, MMR):
             assert scores == pytest.approx([min(by_mmr[: place + 1]) for place in range(len(by_mmr))], abs=1e-5)
         # Alone, a query gets what it gets in company.
-        alone = run(operator, index, [start], k)
+        alone = run(system, index, [start], k)
         assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
 
 
@@ -113,17 +113,17 @@ def test_a_filter_hides_nodes_and_moves_no_score(case, data):
     index, size = graph_of(edges, vectors), len(vectors)
     shown = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
     only = {"filter": {"$id": {"$in": [str(row) for row in shown]}}, "traversal_filter": {}}
-    for operator in (EagerTraversal(**limits), MMRTraversal(**limits), ScoredTraversal(**limits)):
-        every, some = (run(operator, index, [start], size, **options) for options in ({}, only))
+    for system in (Eager(**limits), MMR(**limits), Scored(**limits)):
+        every, some = (run(system, index, [start], size, **options) for options in ({}, only))
         visited = zip(every.nodes[0].tolist(), every.scores[0].tolist(), strict=True)
         expected = [(row, score) for row, score in visited if row in shown]
         found = zip(some.nodes[0].tolist(), some.scores[0].tolist(), strict=True)
-        assert [(row, score) for row, score in found if row >= 0] == expected, operator
+        assert [(row, score) for row, score in found if row >= 0] == expected, system
 
 
 def by_scores(edges, score, start, k, **options):
     index = graph_of(edges, [(1.0, 0.0)] * len(score))
-    found = run(ScoredTraversal(scorer=lambda node, *_: score[int(node.id)], **options), index, [start], k)
+    found = run(Scored(scorer=lambda node, *_: score[int(node.id)], **options), index, [start], k)
     cosine = dict.fromkeys(range(len(score)), 0.8)
     options.setdefault("adjacent_k", 10)
     assert (
@@ -142,7 +142,7 @@ def test_a_round_of_scored_ends_with_the_last_node_that_counts():
 
 def test_scores_that_differ_by_rounding_keep_the_order_of_their_visits():
     index = graph_of([(0, 1), (0, 2)], [(1.0, 0.0)] * 3)
-    scored = ScoredTraversal(scorer=lambda node, *_: (0.9, 0.5, 0.5 + 1e-9)[int(node.id)])
+    scored = Scored(scorer=lambda node, *_: (0.9, 0.5, 0.5 + 1e-9)[int(node.id)])
     assert run(scored, index, [[0]], 3).nodes[0].tolist() == [0, 1, 2]
 
 
@@ -150,7 +150,7 @@ def test_a_search_that_selects_enough_with_its_last_visits_has_no_note():
     index = graph_of([], [(1.0, 0.0)] * 20)
     for start, count in ((10, 0), (20, 1)):
         shown = {"filter": {"$id": {"$in": ["9", "19"][: 1 + count]}}, "traversal_filter": {}, "seed_filter": {}}
-        found = run(EagerTraversal(1 + count), index, [list(range(start))], 1, **shown)
+        found = run(Eager(), index, [list(range(start))], 1 + count, **shown)
         assert found.nodes[0].tolist() == [9, 19][: 1 + count] and not found.notes
 
 
@@ -158,7 +158,7 @@ def test_relations_of_the_paths_before_stay_those_of_their_steps():
     index = graph_of([(0, 1), (1, 2)], [(1.0, 0.0)] * 3)
     trails, relations = torch.tensor([[[0, 1]]]), torch.tensor([[[7]]])
     before = replace(Ranking.of(torch.tensor([[1]]), torch.ones(1, 1), "Typed"), trails=trails, relations=relations)
-    found = ranked(EagerTraversal(3), Queries.of(index, ["?"], vectors=[QUESTION], traversal_filter={"$id": "2"}), before)
+    found = ranked(Eager().operator(), Queries.of(index, ["?"], k=3, vectors=[QUESTION], traversal_filter={"$id": "2"}), before)
     assert found.trails[0].tolist() == [[-1, 0, 1], [0, 1, 2]] and found.relations[0].tolist() == [[-1, 7], [7, -1]]
 
 
@@ -208,7 +208,7 @@ def test_a_score_that_misses_the_least_by_rounding_does_not_end_mmr():
     # 0.5 * -0.6 - 0.5 * -1 is 0.2 in truth, and less in single precision.
     index = graph_of([(0, 1)], [(0.0, 1.0), (0.0, -1.0)])
     for least, nodes in ((0.2, [0, 1]), (0.21, [0])):
-        found = run(MMRTraversal(min_mmr_score=least), index, [[0]], 2).nodes[0].tolist()
+        found = run(MMR(min_mmr_score=least), index, [[0]], 2).nodes[0].tolist()
         assert [row for row in found if row >= 0] == nodes
 
 
@@ -237,15 +237,15 @@ def test_a_score_of_scored_is_the_scorers_and_called_once_a_node():
             Retriever(recorded_index(), Scored(scorer=lambda *_, wrong=wrong: wrong)).retrieve("?", vector=[1, 0, 0])
 
 
-@pytest.mark.parametrize("operator", [EagerTraversal(), MMRTraversal(), ScoredTraversal()], ids=lambda o: o.name)
-def test_a_walk_through_what_a_filter_does_not_allow_ends_and_says_so(operator):
+@pytest.mark.parametrize("kind", [Eager, MMR, Scored])
+def test_a_walk_through_what_a_filter_does_not_allow_ends_and_says_so(kind):
     # A chain of 200 nodes, of which the filter allows the last alone; then one with the third.
     size = 200
     vectors = [[math.cos(row / 200), math.sin(row / 200)] for row in range(size)]
     index = GraphIndex.from_texts(
         list(map(str, range(size))), edges=[(str(r), str(r + 1)) for r in range(size - 1)], vectors=vectors
     )
-    search = Retriever(index, Pipeline(VectorSearch(1, returned=False), operator), backfill=False)
+    search = Retriever(index, kind(start_k=1), backfill=False)
     options = {"vector": [1.0, 0.0], "seed_filter": {}}
     far = search.retrieve("?", k=3, filter={"$id": "199"}, **options)
     assert far == [] and "the traversal ended after 30 nodes, most of which the filter does not allow" in far.notes
@@ -291,7 +291,7 @@ def test_a_start_by_another_operator_keeps_its_paths():
         vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]],
     )
     start = Pipeline(EntityLinking(), GatedPropagation(gate="uniform", steps=1))
-    hits = Retriever(index, Pipeline(start, EagerTraversal(4))).retrieve("Ada?", vector=[1, 0])
+    hits = Retriever(index, Pipeline(start, Eager().operator())).retrieve("Ada?", k=4, vector=[1, 0])
     assert {hit.id: hit.path.text for hit in hits} == {
         "0": "Ada",
         "1": "Ada -> Loom",

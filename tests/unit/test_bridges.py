@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever, WalkFusion
+from graph_retrievers import MMR, Eager, GraphIndex, Pipeline, ReciprocalRankFusion, Retriever, Scored, WalkFusion
 from graph_retrievers.core.candidates import Candidates, reached
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -18,11 +18,8 @@ from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
     ChunkGathering,
-    EagerTraversal,
     HybridSearch,
-    MMRTraversal,
     PathSearch,
-    ScoredTraversal,
     VectorSearch,
 )
 from graph_retrievers.search.memory import MemoryBackend
@@ -342,9 +339,9 @@ def test_an_error_names_the_operator_of_the_path_that_is_wrong_in_a_batch():
 @pytest.mark.parametrize(
     "after",
     [
-        EagerTraversal(),
-        MMRTraversal(),
-        ScoredTraversal(),
+        Eager().operator(),
+        MMR().operator(),
+        Scored().operator(),
         ChunkGathering("entities", chunk_types=["passage"]),
         ChunkGathering("entities"),
         ChainSearch(as_trails=True),

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from graph_retrievers import GraphIndex, Node, Pipeline, Retriever, minilm
+from graph_retrievers import Eager, GraphIndex, Node, Pipeline, Retriever, minilm
 from graph_retrievers.core.requests import TermScores
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.operators import BM25Search, EagerTraversal
+from graph_retrievers.operators import BM25Search
 from graph_retrievers.signals import multi_vector
 from graph_retrievers.signals.colbert import ColBERT, PartVectors
 from graph_retrievers.signals.multi_vector import MultiVectorIndex
@@ -130,7 +130,7 @@ def test_operators_read_it_like_any_signal():
     index = GraphIndex(
         built.graph, {**built.signals, "late": MultiVectorIndex(list("abc"), Fixed(vectors))}, embedding=HashEmbedding()
     )
-    hits = Retriever(index, Pipeline(BM25Search(1, signal="late"), EagerTraversal()), backfill=False).retrieve("q")
+    hits = Retriever(index, Pipeline(BM25Search(1, signal="late"), Eager().operator()), backfill=False).retrieve("q")
     assert [hit.id for hit in hits] == ["c", "a"]
 
     class Terms(BM25Search):

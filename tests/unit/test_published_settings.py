@@ -113,9 +113,9 @@ SHOWN = {
     "ppr": ["VectorSearch(k=5, ", "damping=0.5", "passage_weight=0.05"],
     "hipporag": ["FactLinking(limit=5", "damping=0.5, passage_weight=0.05, synonyms=0.8"],
     "spreading": ["steps=3", "decay=0.7", "threshold=0.01", "gate='cosine'", "hub_exponent=0.0", "limit=30, length=4", "k=30"],
-    "eager": ["VectorSearch(k=4, ", "EagerTraversal(adjacent_k=10)", "k=5, backfill=False"],
-    "mmr": ["VectorSearch(k=4, ", "adjacent_k=10", "lambda_mult=0.5", "min_mmr_score=-inf", "k=5, backfill=False"],
-    "scored": ["VectorSearch(k=4, ", "ScoredTraversal(adjacent_k=10)", "k=5, backfill=False"],
+    "eager": ["VectorSearch(k=4, ", "Eager()", "k=5, backfill=False"],
+    "mmr": ["VectorSearch(k=4, ", "MMR()", "k=5, backfill=False"],
+    "scored": ["VectorSearch(k=4, ", "Scored()", "k=5, backfill=False"],
     "hyde": ["VectorSearch(", "documents=8"],
     "ircot": ["BM25Search(", "passages=4, budget=15, steps=8", "backfill=False"],
     "lightrag": [

@@ -241,6 +241,24 @@ def neighbors_of(kind=OperatorKind.GRAPH_SEARCH, **attributes):
     return dataclass(frozen=True, kw_only=True, repr=False)(type("Neighbours", (System,), body))
 
 
+def test_an_algorithm_takes_several_questions_as_one_if_its_own_class_says_so(registry):
+    def derived(name, *bases, **attributes):
+        body = {"__annotations__": {}, "name": name, **attributes}
+        return dataclass(frozen=True, kw_only=True, repr=False)(type(name, bases, body))
+
+    class Same:
+        def algorithm(self, question, candidates):
+            return candidates
+
+    assert not neighbors_of()().operator().batched
+    batched = neighbors_of(batched=True)
+    others = {
+        **{"named": derived("named", batched), "changed": derived("changed", batched, algorithm=Same.algorithm)},
+        **{"mixed": derived("mixed", Same, batched), "told": derived("told", batched, algorithm=Same.algorithm, batched=True)},
+    }
+    assert [name for name, kind in others.items() if Pipeline(VectorSearch(1), kind().operator()).batched] == ["named", "told"]
+
+
 def test_an_algorithm_of_a_system_is_its_only_step_or_one_of_a_composition(registry):
     index = GraphIndex.from_texts(["a loom", "b", "c"], edges=[("0", "1"), ("1", "2")])
     made = neighbors_of()

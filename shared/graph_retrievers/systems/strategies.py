@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
-from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.arguments import is_number, number, positive
 from graph_retrievers.core.candidates import Candidates, best, falling, order, places_within, stacked
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -20,9 +21,9 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.system import Count, System
+from graph_retrievers.systems.system import Count, Fraction, System
 
-__all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
+__all__ = ["MMR", "Eager", "Scored"]
 
 Scorer = Callable[[Node, float, int], float]
 
@@ -41,8 +42,8 @@ class _Pool:
     Of several questions as one, it has the nodes of all, and counts for each.
     """
 
-    def __init__(self, question: Question, start: Candidates, most: int) -> None:
-        self.question, self.start, self.most = question, start, most
+    def __init__(self, question: Question, start: Candidates) -> None:
+        self.question, self.start, self.most = question, start, question.k
         self.nodes = start.nodes
         self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
         self.started, self.is_offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
@@ -99,18 +100,19 @@ class _Pool:
         return stacked(self.start, origin, table, scores[indices], name)
 
 
-class _Traversal(Operator):
-    """Visit nodes in rounds; the best neighbours of those visited are found by the next round."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Traversal(System):
+    """Vector search, then nodes in rounds: the best neighbours of those visited in one are found by the next."""
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, select_k: int | None = None, *, adjacent_k: int = 10, max_depth: int | None = None) -> None:
-        self.k = self.select_k = None if select_k is None else positive("select_k", select_k)
-        self.adjacent_k = positive("adjacent_k", adjacent_k)
-        self.max_depth = None if max_depth is None else positive("max_depth", max_depth, least=0)
+    start_k: Count = 4
+    adjacent_k: Count = 10
+    max_depth: Annotated[int | None, partial(positive, least=0)] = None
 
-    def _pool(self, question: Question, start: Candidates) -> _Pool:
-        return _Pool(question, start, self.select_k or question.k)
+    def compose(self, index: Corpus) -> Operator:
+        """Return vector search followed by the traversal."""
+        return Pipeline(VectorSearch(self.start_k, returned=False), self.operator())
 
     def _expands(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
         """Return which nodes have their neighbours read: bool, of the shape of `places`."""
@@ -134,13 +136,16 @@ class _Traversal(Operator):
         return pool.add(nodes[by], parent[by]), cosines[by]
 
 
-class EagerTraversal(_Traversal):
-    """Visit all nodes found, layer by layer (breadth first), until enough nodes are selected.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Eager(_Traversal):
+    """Vector search, then all neighbours layer by layer (breadth first), until enough nodes are selected.
+
+    The index needs vectors.
 
     Parameters
     ----------
-    select_k : int, optional
-        Nodes to return; by default the number of hits requested.
+    start_k : int, default 4
+        Nodes of vector search at which the traversal starts.
     adjacent_k : int, default 10
         Neighbours found in each round: the best, by cosine with the query, of all nodes visited in the previous round.
     max_depth : int, optional
@@ -148,8 +153,10 @@ class EagerTraversal(_Traversal):
 
     Notes
     -----
-    The traversal starts at the nodes of the previous ranking (``VectorSearch(4, returned=False)``, the original's `start_k`). A
-    neighbour is considered for the `adjacent_k` only once: if it is not one of the best then, no later edge finds it. A start
+    The `k` of the retriever is the original's `select_k` (default there: 5); if the traversal finds fewer nodes, vector search
+    adds more unless the retriever has ``backfill=False``.
+
+    A neighbour is considered for the `adjacent_k` only once: if it is not one of the best then, no later edge finds it. A start
     node takes a place although it was found before. All this is as in the package graph-retriever 0.8.0, with links as edges.
 
     Departures: edges are followed both ways; ties go to the lower node row; the depth of a node is given by its own edges, while
@@ -162,24 +169,24 @@ class EagerTraversal(_Traversal):
 
     References
     ----------
-    DataStax, graph-retriever, ``graph_retriever.strategies.Eager``, https://datastax.github.io/graph-rag.
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Eager``, https://datastax.github.io/graph-rag.
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
-    >>> search = Pipeline(VectorSearch(1, returned=False), EagerTraversal())
-    >>> [hit.path.text for hit in Retriever(index, search).retrieve("loom", vector=[1, 0])]
+    >>> [hit.path.text for hit in Retriever(index, Eager(start_k=1)).retrieve("loom", vector=[1, 0])]
     ['0', '0 -> 2', '0 -> 1']
     """
 
+    name = "eager"
+    finds_less_over = "passages without names"
     batched = True
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited; those of `candidates` are the start."""
-        pool, new = self._pool(question, candidates), np.arange(len(candidates))
+        pool, new = _Pool(question, candidates), np.arange(len(candidates))
         cosines = yield Similarity(candidates.nodes)
         while len(new) and pool.remaining.any():
             pool.visit(new, cosines - 2 * pool.depth[new])
@@ -187,13 +194,84 @@ class EagerTraversal(_Traversal):
         return pool.result(self.name)
 
 
-class ScoredTraversal(_Traversal):
-    """Visit the nodes with the best scores among all found, in each round as many as are still to be selected.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MMR(_Traversal):
+    r"""Vector search, then one node at a time: the one most similar to the query and least to those already visited.
+
+    With V the visited nodes, the score of a node n that is found but not visited is its maximal marginal relevance:
+
+    .. math:: \lambda \cos(q, n) - (1 - \lambda) \max_{v \in V} \cos(n, v).
+
+    The index needs vectors in memory.
 
     Parameters
     ----------
-    select_k, adjacent_k, max_depth
-        As for :class:`EagerTraversal`, as are the notes.
+    start_k, adjacent_k, max_depth
+        As for :class:`Eager`, as are the notes.
+    lambda_mult : float in [0, 1], default 0.5
+        The lambda of the equation: 1 for only similarity, 0 for only diversity.
+    min_mmr_score : float, default -inf
+        The traversal ends when the best score is below this.
+
+    Notes
+    -----
+    As in the package, the maximum is 0 if nothing was visited, and at least 0 for the start nodes. The score of a hit is the
+    lowest with which it or an earlier node was visited.
+
+    References
+    ----------
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Mmr``, https://datastax.github.io/graph-rag. Carbonell and
+    Goldstein, "The use of MMR, diversity-based reranking for reordering documents and producing summaries", SIGIR 1998.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> vectors = [[1, 0], [1, 0.1], [0.7, -0.7]]
+    >>> index = GraphIndex.from_texts(["a loom", "the loom", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
+    >>> [hit.text for hit in Retriever(index, MMR(start_k=1, lambda_mult=0.4)).retrieve("loom", k=2, vector=[1, 0])]
+    ['a loom', 'a mill']
+    """
+
+    name = "mmr"
+    finds_less_over = "passages"
+
+    lambda_mult: Fraction = 0.5
+    min_mmr_score: Annotated[float, partial(number, least=-math.inf, most=math.inf)] = -math.inf
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+        """Return the nodes visited; those of `candidates` are the start."""
+        pool, waits = _Pool(question, candidates), np.ones(len(candidates), bool)
+        cosines, vectors = yield Similarity(candidates.nodes), Vectors(candidates.nodes)
+        redundancy = np.zeros(len(candidates))  # the largest cosine of each node with one that was visited
+        while waits.any() and pool.remaining[0]:
+            scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
+            if scores.max() < self.min_mmr_score - _EQUAL:
+                break
+            # The best; among equals that of the lowest row.
+            highest = np.flatnonzero(scores >= scores.max() - _EQUAL)
+            now = highest[np.argmin(pool.nodes[highest])][None]
+            pool.visit(now, scores[now])
+            waits[now] = False
+            redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
+            new, near = yield from self._neighbors(pool, now)
+            new_vectors = yield Vectors(pool.nodes[new])
+            new_cosines = new_vectors @ vectors[pool.visited].T
+            redundancy = np.append(redundancy, new_cosines.max(1))
+            cosines, vectors = np.append(cosines, near), np.append(vectors, new_vectors, 0)
+            waits = np.append(waits, np.ones(len(new), bool))
+        return pool.result(self.name)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Scored(_Traversal):
+    """Vector search, then the nodes with the best scores among all found, in each round as many as are still to be selected.
+
+    The index needs vectors.
+
+    Parameters
+    ----------
+    start_k, adjacent_k, max_depth
+        As for :class:`Eager`, as are the notes.
     scorer : callable, optional
         Maps a node, its cosine with the query and its depth to a number; called once for each node found. By default the cosine.
     per_iteration_limit : int, optional
@@ -201,38 +279,27 @@ class ScoredTraversal(_Traversal):
 
     References
     ----------
-    DataStax, graph-retriever, ``graph_retriever.strategies.Scored``.
+    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Scored``, https://datastax.github.io/graph-rag.
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> vectors = [[1, 0], [0, 1], [0.8, 0.6]]
     >>> index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
-    >>> longest = ScoredTraversal(scorer=lambda node, similarity, depth: similarity + len(node.title or node.text) / 100)
-    >>> search = Pipeline(VectorSearch(1, returned=False), longest)
-    >>> [hit.text for hit in Retriever(index, search).retrieve("loom", vector=[1, 0])]
+    >>> longest = Scored(start_k=1, scorer=lambda node, similarity, depth: similarity + len(node.title or node.text) / 100)
+    >>> [hit.text for hit in Retriever(index, longest).retrieve("loom", vector=[1, 0])]
     ['a loom', 'a mill', 'a card']
     """
 
-    def __init__(
-        self,
-        select_k: int | None = None,
-        *,
-        adjacent_k: int = 10,
-        max_depth: int | None = None,
-        scorer: Scorer | None = None,
-        per_iteration_limit: int | None = None,
-    ) -> None:
-        super().__init__(select_k, adjacent_k=adjacent_k, max_depth=max_depth)
-        if scorer is not None and not callable(scorer):
-            raise InvalidArgumentError(f"scorer must be a function of a node, its similarity and its depth, got {shown(scorer)}.")
-        self.scorer = scorer
-        self.per_iteration_limit = None if per_iteration_limit is None else positive("per_iteration_limit", per_iteration_limit)
+    name = "scored"
+    finds_less_over = "passages without names"
 
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
+    scorer: Scorer | None = None
+    per_iteration_limit: Count | None = None
+
+    def algorithm(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited, best first; those of `candidates` are the start."""
-        pool, waiting = self._pool(question, candidates), np.arange(len(candidates))
+        pool, waiting = _Pool(question, candidates), np.arange(len(candidates))
         scores = yield from self._scored(pool, waiting, (yield Similarity(candidates.nodes)))
         while len(waiting) and (remaining := int(pool.remaining[0])):
             limit = min(remaining, self.per_iteration_limit or remaining)
@@ -259,205 +326,3 @@ class ScoredTraversal(_Traversal):
                 )
             scores.append(float(score))
         return np.array(scores)
-
-
-class MMRTraversal(_Traversal):
-    r"""Visit one node at a time: the one most similar to the query and least to those already visited (maximal marginal relevance).
-
-    With V the visited nodes, the score of a node n that is found but not visited is
-
-    .. math:: \lambda \cos(q, n) - (1 - \lambda) \max_{v \in V} \cos(n, v).
-
-    Parameters
-    ----------
-    select_k, adjacent_k, max_depth
-        As for :class:`EagerTraversal`, as are the notes.
-    lambda_mult : float in [0, 1], default 0.5
-        The lambda of the equation: 1 for only similarity, 0 for only diversity.
-    min_mmr_score : float, default -inf
-        The traversal ends when the best score is below this.
-
-    Notes
-    -----
-    As in the package, the maximum is 0 if nothing was visited, and at least 0 for the start nodes. The score of a hit is the
-    lowest with which it or an earlier node was visited.
-
-    References
-    ----------
-    DataStax, graph-retriever, ``graph_retriever.strategies.Mmr``. Carbonell and Goldstein, "The use of MMR, diversity-based
-    reranking for reordering documents and producing summaries", SIGIR 1998.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
-    >>> from graph_retrievers.operators import VectorSearch
-    >>> vectors = [[1, 0], [1, 0.1], [0.7, -0.7]]
-    >>> index = GraphIndex.from_texts(["a loom", "the loom", "a mill"], edges=[("0", "1"), ("0", "2")], vectors=vectors)
-    >>> search = Pipeline(VectorSearch(1, returned=False), MMRTraversal(2, lambda_mult=0.4))
-    >>> [hit.text for hit in Retriever(index, search).retrieve("loom", k=2, vector=[1, 0])]
-    ['a loom', 'a mill']
-    """
-
-    def __init__(
-        self,
-        select_k: int | None = None,
-        *,
-        adjacent_k: int = 10,
-        max_depth: int | None = None,
-        lambda_mult: float = 0.5,
-        min_mmr_score: float = -math.inf,
-    ) -> None:
-        super().__init__(select_k, adjacent_k=adjacent_k, max_depth=max_depth)
-        self.lambda_mult = fraction("lambda_mult", lambda_mult)
-        if not is_number(min_mmr_score) or math.isnan(min_mmr_score):
-            raise InvalidArgumentError(f"min_mmr_score must be a number, got {shown(min_mmr_score)}.")
-        self.min_mmr_score = float(min_mmr_score)
-
-    def search(self, question: Question, candidates: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes visited; those of `candidates` are the start."""
-        pool, waits = self._pool(question, candidates), np.ones(len(candidates), bool)
-        cosines, vectors = yield Similarity(candidates.nodes), Vectors(candidates.nodes)
-        redundancy = np.zeros(len(candidates))  # the largest cosine of each node with one that was visited
-        while waits.any() and pool.remaining[0]:
-            scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
-            if scores.max() < self.min_mmr_score - _EQUAL:
-                break
-            # The best; among equals that of the lowest row.
-            highest = np.flatnonzero(scores >= scores.max() - _EQUAL)
-            now = highest[np.argmin(pool.nodes[highest])][None]
-            pool.visit(now, scores[now])
-            waits[now] = False
-            redundancy = np.maximum(redundancy, vectors @ vectors[now[0]])
-            new, near = yield from self._neighbors(pool, now)
-            new_vectors = yield Vectors(pool.nodes[new])
-            new_cosines = new_vectors @ vectors[pool.visited].T
-            redundancy = np.append(redundancy, new_cosines.max(1))
-            cosines, vectors = np.append(cosines, near), np.append(vectors, new_vectors, 0)
-            waits = np.append(waits, np.ones(len(new), bool))
-        return pool.result(self.name)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _TraversalSystem(System):
-    """Vector search, and a traversal from what it finds; a subclass names the operator, and has its other parameters as fields."""
-
-    traversal: ClassVar[type[_Traversal]]
-
-    start_k: Count = 4
-    adjacent_k: int = 10
-    max_depth: int | None = None
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return vector search followed by the traversal."""
-        search = VectorSearch(self.start_k, returned=False)
-        return Pipeline(search, self.part(self.traversal))
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Eager(_TraversalSystem):
-    """Vector search, then all neighbours layer by layer: breadth-first traversal.
-
-    The index needs vectors.
-
-    Parameters
-    ----------
-    start_k : int, default 4
-        Nodes of vector search at which the traversal starts.
-    adjacent_k : int, default 10
-    max_depth : int, optional
-        See :class:`~graph_retrievers.systems.strategies.EagerTraversal`, which also states the departures.
-
-    Notes
-    -----
-    The `k` of the retriever is the original's `select_k` (default there: 5); if the traversal finds fewer nodes, vector search
-    adds more unless the retriever has ``backfill=False``.
-
-    References
-    ----------
-    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Eager``, https://datastax.github.io/graph-rag.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), Eager(max_depth=2)).operator.formula())
-    O_vs -> O_vgs
-    """
-
-    name = "eager"
-    finds_less_over = "passages without names"
-    traversal = EagerTraversal
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MMR(_TraversalSystem):
-    """Vector search, then one neighbour at a time that is similar to the question but not to the nodes already visited.
-
-    The index needs vectors in memory.
-
-    Parameters
-    ----------
-    start_k, adjacent_k, max_depth
-        As for :class:`Eager`.
-    lambda_mult : float in [0, 1], default 0.5
-    min_mmr_score : float, default -inf
-        See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.
-
-    Notes
-    -----
-    The `k` of the retriever is as for :class:`Eager`.
-
-    References
-    ----------
-    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Mmr``, https://datastax.github.io/graph-rag.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), MMR(lambda_mult=0.7)).operator.formula())
-    O_vs -> O_vgs
-    """
-
-    name = "mmr"
-    finds_less_over = "passages"
-    traversal = MMRTraversal
-
-    lambda_mult: float = 0.5
-    min_mmr_score: float = -math.inf
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Scored(_TraversalSystem):
-    """Vector search, then the nodes with the best scores among all found, which include the neighbours of visited nodes.
-
-    The index needs vectors.
-
-    Parameters
-    ----------
-    start_k, adjacent_k, max_depth
-        As for :class:`Eager`.
-    scorer : callable, optional
-    per_iteration_limit : int, optional
-        See :class:`~graph_retrievers.systems.strategies.ScoredTraversal`.
-
-    Notes
-    -----
-    The `k` of the retriever is as for :class:`Eager`.
-
-    References
-    ----------
-    DataStax, graph-retriever (langchain-graph-retriever), strategy ``Scored``, https://datastax.github.io/graph-rag.
-
-    Examples
-    --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], vectors=[[1]])
-    >>> print(Retriever(index, Scored(per_iteration_limit=5)).operator.formula())
-    O_vs -> O_vgs
-    """
-
-    name = "scored"
-    finds_less_over = "passages without names"
-    traversal = ScoredTraversal
-
-    scorer: Scorer | None = None
-    per_iteration_limit: int | None = None

@@ -80,6 +80,8 @@ class System:
     """Place of its own algorithm in the taxonomy; None without one."""
     asks_relevance: ClassVar[bool] = False
     """Whether its own algorithm needs the relevance model of the index."""
+    batched: ClassVar[bool] = False
+    """Whether the algorithm of this class also takes several questions of a batch as one (``Operator.batched``)."""
     needs_language_model: ClassVar[bool] = False
     """Whether its own algorithm is another one without a `language_model`."""
     default_k: ClassVar[int] = DEFAULT_K
@@ -196,6 +198,9 @@ class _OwnAlgorithm(Operator):
     def __init__(self, system: System, kind: OperatorKind) -> None:
         self.name, self.asks_relevance, self._kind = system.name, system.asks_relevance, kind
         self.language_model = optional_language_model(getattr(system, "language_model", None))
+        # As for operators: a class with another algorithm takes one question, unless it says otherwise.
+        owner = next(base for base in type(system).__mro__ if {"algorithm", "batched"} & base.__dict__.keys())
+        self.batched = owner.__dict__.get("batched", False)
         if hasattr(system, "signal"):
             # Whether an operator compares vectors follows from it.
             self.signal = system.signal
