@@ -65,15 +65,7 @@ class LinearRAG(System):
     # Names that an extractor found are kept for this extractor: a second one around the same model would read all texts again.
     @cached_property
     def _search(self) -> TriGraphSearch:
-        return TriGraphSearch(
-            extractor=self.extractor,
-            threshold=self.threshold,
-            iterations=self.iterations,
-            damping=self.damping,
-            similarity_weight=self.similarity_weight,
-            passage_weight=self.passage_weight,
-            passage_type=self.passage_type,
-        )
+        return self.part(TriGraphSearch)
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search; WholeGraphError if the texts are in a database that has no sentences of them."""
