@@ -6,6 +6,7 @@ import pytest
 
 from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.operators import BM25Search
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from tests.references.hipporag import synonym_edges
@@ -115,6 +116,12 @@ def test_the_operator_alone_ranks_passages_and_no_phrases():
     assert [hit.id for hit in walk.retrieve("?", entities=["anna"])] == ["n3", "n4"]
     # Without a phrase it is vector search over passages.
     assert sorted(hit.id for hit in walk.retrieve("?", entities=["nobody"])) == ["n3", "n4"]
+
+
+def test_a_walk_from_passages_alone_visits_no_phrase():
+    index = index_of(["anna"], [], [(1, 0)], 1)
+    search = Pipeline(BM25Search(1, returned=False), HippoRAG1().operator())
+    assert list(Retriever(index, search, backfill=False).retrieve("text")) == []
 
 
 def test_passages_that_may_not_be_walked_to_are_not_found():

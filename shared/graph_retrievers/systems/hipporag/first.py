@@ -123,7 +123,8 @@ class HippoRAG1(System):
         place = places_of(nodes, phrases)
         # Only its own phrase, where the walk begins, leads to a passage that may not be walked to.
         mask = (place >= 0) & (question.walked(passages) | (passages == phrases))
-        passages, phrases, place, contributions = passages[mask], phrases[mask], place[mask], (times * shares[place])[mask]
+        passages, phrases, place = passages[mask], phrases[mask], place[mask]
+        contributions = times[mask] * shares[place]
         rows, owner = np.unique(passages, return_inverse=True)
         scores = np.bincount(owner, contributions, len(rows))
         kept = np.flatnonzero((scores > 0) & question.returned(rows))
