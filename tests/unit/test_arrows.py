@@ -28,9 +28,9 @@ ROOMS = {
     "learning": {"errors", "arguments", "progress", "seeding"},
     "construction": {"errors", "arguments", "graph", "signals", "datasets", "progress"},
     "datasets": {"errors", "arguments", "graph"},
-    "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
+    "search": {"errors", "arguments", "cache", "graph", "signals", "core"},
+    "index": {"errors", "arguments", "cache", "graph", "signals", "construction", "search"},
     "tracing": {"errors", "core", "version"},
-    "search": {"errors", "arguments", "cache", "graph", "signals", "index", "core"},
     "hits": {"errors", "arguments", "cache", "graph", "signals", "core"},
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index"),

@@ -33,7 +33,6 @@ from graph_retrievers.graph.languages import main_languages
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import build
 from graph_retrievers.index.change import change
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.options import SignalOptions
 from graph_retrievers.index.parts import Built, check_not_empty
 from graph_retrievers.index.scope import restricted
@@ -47,6 +46,7 @@ from graph_retrievers.index.settings import (
     warn_of_other_model,
 )
 from graph_retrievers.index.storage import read_saved, write_index
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, described_model
@@ -88,11 +88,6 @@ class GraphIndex(Corpus):
         Sources of the relationship rows, in order: a specification, or None for edges given one by one, and the number of rows.
         :meth:`with_changes` applies the specifications again. By default all edges are given one by one.
 
-    Attributes
-    ----------
-    rows : Tensor, shape [N], int64, or None
-        For the index of a scope (see :meth:`within`), the row of each node in the original index.
-
     Examples
     --------
     >>> index = GraphIndex.from_texts(["Ada wrote a program.", "Babbage built an engine."], edges=[("0", "1", "knows")])
@@ -112,7 +107,6 @@ class GraphIndex(Corpus):
         check_not_empty(graph)
         # The whole graph is at hand: it has the facts.
         self.graph, self.facts, self.device, self.signals = graph, graph, graph.device, dict(signals or {})
-        self.rows: Tensor | None = None
         self._scopes = SizedCache(_SCOPES, _COPIES * len(graph))
         for name, signal in self.signals.items():
             if not isinstance(signal, Signal):

@@ -11,7 +11,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE
 from graph_retrievers.graph.names import name_types
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.systems.system import System
 

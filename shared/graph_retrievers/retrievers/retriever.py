@@ -22,13 +22,13 @@ from graph_retrievers.errors import InvalidArgumentError, few, shown
 from graph_retrievers.graph.filters import Filter, filter_fields
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, result_rows
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.composition import Composition
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.batch import DEFAULT_K
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.systems.baselines import BM25

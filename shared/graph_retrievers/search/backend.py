@@ -45,8 +45,8 @@ from graph_retrievers.core.requests import (
     WithQuery,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.batch import Batch
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["Backend", "host"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.signals.relevance import RelevanceModel

@@ -49,8 +49,8 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import ranked_on_host, runs, slices, top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
-from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.queries import Queries, both, pair_tensors
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -85,7 +85,7 @@ class MemoryBackend(Backend):
         self._places = np.zeros(0, np.int32)
 
     @property
-    def index(self) -> GraphIndex:
+    def index(self) -> Corpus:
         """The index."""
         return self.queries.index  # type: ignore[no-any-return]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,15 +17,13 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, sh
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
 from graph_retrievers.signals.multi_vector import MultiVectorIndex
 from graph_retrievers.signals.signal import Signal, VectorSignal, check_search
 from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.signals.tfidf import TfIdf
-
-if TYPE_CHECKING:
-    from graph_retrievers.index.graph_index import GraphIndex
 
 __all__ = ["Queries", "both"]
 
@@ -45,7 +43,7 @@ class Queries(Batch):
 
     Attributes
     ----------
-    index : GraphIndex
+    index : Corpus
     allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
         Which nodes may be returned, start a traversal, and be visited; None for all.
     named_allowed : Tensor, shape [N], bool, or None
@@ -63,7 +61,7 @@ class Queries(Batch):
     Queries(1, k=1, filters=['allowed', 'seeds_allowed'], inputs=[])
     """
 
-    index: GraphIndex
+    index: Corpus
     allowed: Tensor | None = None
     seeds_allowed: Tensor | None = None
     walk_allowed: Tensor | None = None
@@ -73,7 +71,7 @@ class Queries(Batch):
     @classmethod
     def of(
         cls,
-        index: GraphIndex,
+        index: Corpus,
         texts: str | Sequence[str],
         *,
         k: int = DEFAULT_K,
@@ -88,7 +86,7 @@ class Queries(Batch):
 
         Parameters
         ----------
-        index : GraphIndex
+        index : Corpus
         texts : str or sequence of str, length B
             The questions; none may be empty, because operators have nothing to search for. A retriever lists the nodes that pass
             its filter instead.

@@ -13,7 +13,7 @@ from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_pa
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.scaling import scaled_parts
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]

@@ -13,7 +13,7 @@ from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.systems.system import Count, System

@@ -13,8 +13,8 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeVectors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import nodes_around
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System
 

@@ -15,7 +15,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, EdgesAmong, Mix, Near, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.path_texts import relevance_texts
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System

@@ -11,7 +11,7 @@ from pathlib import Path
 from graph_retrievers.core.compositions import FirstStage
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 

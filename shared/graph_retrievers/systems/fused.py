@@ -11,7 +11,7 @@ from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage
 from graph_retrievers.systems.system import System
 

@@ -14,7 +14,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Near, Neighbors, Relevance
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.path_texts import PathTexts, reads_paths
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System

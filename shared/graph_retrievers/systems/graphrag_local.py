@@ -16,8 +16,8 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeRows, Edges, Near, Neighbors
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import end_degrees, linked_to_both
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System
 from graph_retrievers.systems.traits import passage_types

@@ -18,7 +18,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeScores, NearestEdges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System
 

@@ -16,8 +16,8 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Relevance, Similarity
 from graph_retrievers.graph.spanning_trees import spanning_trees
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import linked_to_both
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.of_each import of_each
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System

@@ -26,8 +26,8 @@ from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, show
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.edge_sums import edge_sums, summed
 from graph_retrievers.graph.ragged import min_max, ranked_on_host, slices, top_k
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.push import note_error, pushed

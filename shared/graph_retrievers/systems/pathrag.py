@@ -16,7 +16,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.round_robin import RoundRobin, turns
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering

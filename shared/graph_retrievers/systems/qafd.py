@@ -16,7 +16,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.graph.reachable import leading_to
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, System
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.baselines import BM25, Vector
 from graph_retrievers.systems.fused import Fused
 from graph_retrievers.systems.spreading.retriever import DAMPED, SpreadingActivation

@@ -19,7 +19,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Texts
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.asking import TEXT, Prompt, answer_texts, ask_model, record, texts_schema

@@ -19,7 +19,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import Count, Fraction, System
 

@@ -22,8 +22,8 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.batch import DEFAULT_K
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained

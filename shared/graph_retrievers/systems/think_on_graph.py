@@ -13,7 +13,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeRows, EdgeTexts
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.asking import BOOLEAN, Prompt, missing_clue, record
 from graph_retrievers.systems.choosing import SCORES, best_options, option_scores, or_by_relevance
 from graph_retrievers.systems.relations import Relation, edges_of, relation_options, relations_at, with_ends

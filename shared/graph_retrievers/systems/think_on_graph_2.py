@@ -14,7 +14,7 @@ from graph_retrievers.core.candidates import Candidates, best, concatenated, dis
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Texts
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, array, missing_clue, names_of, record
 from graph_retrievers.systems.choosing import or_by_relevance, picked, text_relevance
 from graph_retrievers.systems.relations import edges_of

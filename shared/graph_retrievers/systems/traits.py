@@ -15,7 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
 from graph_retrievers.graph.names import NameTable, capitalized_names, is_proper_name, name_table, name_types, opening_name
 from graph_retrievers.graph.words import word_count
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bm25 import BM25
 
 __all__ = ["names_identify", "names_lead", "names_mentioned", "traits_of"]

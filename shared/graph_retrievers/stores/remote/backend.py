@@ -50,8 +50,8 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_runs, name_table
 from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.backend import Backend, entries_of, split_by
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.signal import Signal

@@ -20,7 +20,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model

@@ -29,10 +29,10 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTING, LISTING_NOTE, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, note_that_nothing_passes
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex

@@ -15,8 +15,8 @@ from torch import Tensor
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_trained, load_part
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config

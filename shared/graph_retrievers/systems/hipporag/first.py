@@ -15,7 +15,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.hipporag.fact_linking import contained_phrases, mention_counts, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import (
     PhraseAdjacency,

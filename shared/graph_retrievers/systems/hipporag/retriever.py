@@ -7,7 +7,7 @@ from typing import Any
 
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.system import Count, System

@@ -14,8 +14,8 @@ from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_trained, load_part
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch

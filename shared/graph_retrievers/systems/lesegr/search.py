@@ -20,9 +20,9 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Neighbors, Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.search.batch import Batch
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import Neighborhood
 

@@ -14,7 +14,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeTexts
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.vector_search import VectorSearch

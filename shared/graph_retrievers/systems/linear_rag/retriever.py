@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch, check_sentences
 from graph_retrievers.systems.system import System
 

@@ -19,7 +19,7 @@ from graph_retrievers.core.requests import Nearest, Similarity, Texts
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import capitalized_names
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.entities import as_entity_extractor, entity_key, without_opening

@@ -20,8 +20,8 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_scores, read_weights, restored
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.embedding_models import as_embedding

@@ -12,8 +12,8 @@ from graph_retrievers.arguments import as_path
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import load_part
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.mor.reranker import FEATURES, RERANKER, TrajectoryReranker
 from graph_retrievers.systems.mor.trained import PLANNER, TrainedPlanner
 from graph_retrievers.systems.mor.traversal import MixedTraversal

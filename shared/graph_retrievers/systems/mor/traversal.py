@@ -18,7 +18,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanCheck, PlanningGraph, ReasoningPath, TypeSchema, check_plan

@@ -15,9 +15,9 @@ from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, read_settings
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank

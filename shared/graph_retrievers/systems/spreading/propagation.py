@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 
 __all__ = ["GatedPropagation"]
 

@@ -10,7 +10,7 @@ from graph_retrievers.arguments import choice, strings
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering

@@ -12,8 +12,8 @@ from torch import Tensor
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import load_part, restored
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained

@@ -22,7 +22,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Near, Request, Steps
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.mor.plan import PathStep, ReasoningPath, TypeSchema
 

@@ -13,7 +13,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Degree, Neighbors, Scores, TermScores
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.search.scaling import bounds, level, scaled
 from graph_retrievers.systems.walk_fusion.bridges import bridges, bridges_of_each

@@ -18,7 +18,7 @@ from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.corpus import Corpus
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX

@@ -35,6 +35,8 @@ class Corpus(ABC):
         Of the whole graph: here :func:`~graph_retrievers.systems.traits.holds_passages` and others read.
     device : torch.device
         The device of all tensors.
+    rows : Tensor, shape [N], int64, or None
+        Of the index of a scope in memory (see :meth:`within`), the row of each node in the original index.
     """
 
     graph: CorpusGraph
@@ -43,6 +45,7 @@ class Corpus(ABC):
     relevance: RelevanceModel
     facts: GraphFacts
     device: torch.device
+    rows: torch.Tensor | None = None
 
     @property
     @abstractmethod
