@@ -110,6 +110,35 @@ class TestFromDocuments:
         index = GraphIndex.from_documents((node for node in (first, second)), edges=(spec for spec in [Relationships()]))
         assert index.graph.edges() == as_edges(("1", "2", "next"))
 
+    def test_documents_of_both_frameworks_beside_each_other(self):
+        first, second = TextNode(text="one", id_="1"), Document(page_content="two", id="2")
+        assert GraphIndex.from_documents([first]).edge_sources == ()
+        first.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="2")
+        index = GraphIndex.from_documents([first, second], vectors=[[2.0, 0.0], [0.0, 3.0]])
+        assert index.graph.edges() == as_edges(("1", "2", "next")) and index.signals["dense"].metric == "cosine"
+        edges = [Relationships(), NearestNeighbors(1, min_similarity=0.5)]
+        assert GraphIndex.from_documents([first, second], edges=edges, vectors=[[2.0, 0.1], [3.0, 0.0]]).graph.num_edges == 3
+
+    def test_documents_that_only_look_like_those_of_llama_index(self):
+        class Chunk:
+            metadata, embedding = {}, [1.0, 2.0]
+
+            def __init__(self, name, **relationships):
+                self.node_id = name
+                self.relationships = {kind: RelatedNodeInfo(node_id=other) for kind, other in relationships.items()}
+
+            def get_content(self):
+                return f"text {self.node_id}"
+
+        index = GraphIndex.from_documents([Chunk("a", next="b"), Chunk("b")])
+        assert index.graph.edges() == as_edges(("a", "b", "next")) and index.signals["dense"].metric == "cosine"
+
+    def test_given_vectors_are_copied(self):
+        vectors = torch.eye(2)
+        index = GraphIndex.from_documents([Node("a", "a loom"), Node("b", "a card")], vectors=vectors)
+        vectors[0] = 7
+        assert index.dense.vectors.tolist() == [[1, 0], [0, 1]]
+
     def test_nearest_neighbours_embed_the_documents_once(self):
         embedding = HashEmbedding()
         documents = [Document(page_content=text) for text in ("red apple", "green apple", "blue sea", "green sea")]

@@ -28,6 +28,7 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
     InvalidVectorError,
     MissingSignalError,
+    NothingToReadError,
     UnknownNodeError,
 )
 from graph_retrievers.graph import CorpusGraph, Node
@@ -292,6 +293,10 @@ class TestRelationships:
             ("a", "doc", "source"),
             ("a", "b", "next"),
         ]
+
+    def test_nodes_of_another_kind_have_none(self):
+        with pytest.raises(NothingToReadError, match="none of the documents has relationships"):
+            build_edges([Node("a", "A loom.", origin={"markdown": "A *loom*."})], Relationships())
 
     def test_what_a_real_splitter_makes(self):
         from llama_index.core import Document

@@ -142,8 +142,10 @@ def is_of_llama_index(node: Node) -> bool:
 
 def origin_of(document: Any) -> dict[str, Any]:
     """Return the origin of a LlamaIndex node; {} for other documents."""
-    if not hasattr(document, "node_id") or not hasattr(document, "model_dump"):
+    if not hasattr(document, "node_id"):
         return {}
+    if not hasattr(document, "model_dump"):
+        return {"class_name": "TextNode", "relationships": _related(getattr(document, "relationships", None) or {})}
     if getattr(document, "obj", None) is not None:
         # The object of an IndexNode, which is often a retriever, has no JSON form.
         document = document.model_copy(update={"obj": None})
@@ -152,11 +154,17 @@ def origin_of(document: Any) -> dict[str, Any]:
     except ValueError:
         # Something in the metadata of a related document has no JSON form: the relationships are kept without it.
         fields = document.model_dump(mode="json", include=_ORIGIN - {"relationships"}, exclude_defaults=True)
-        relationships = {
-            key.value: [{"node_id": one.node_id} for one in value] if isinstance(value, list) else {"node_id": value.node_id}
-            for key, value in document.relationships.items()
-        }
-        return node_origin(fields | {"relationships": relationships})
+        return node_origin(fields | {"relationships": _related(document.relationships)})
+
+
+def _related(relationships: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return relationships of a LlamaIndex node as their dump has them, with the ids of the other nodes alone."""
+    return {
+        getattr(key, "value", key): [{"node_id": one.node_id} for one in value]
+        if isinstance(value, list)
+        else {"node_id": value.node_id}
+        for key, value in relationships.items()
+    }
 
 
 def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -236,9 +236,11 @@ class PostgresDatabase:
 
         with self._allowed():
             connection = self._run_idle(begin)
+            pinned = PinnedDatabase(self, connection)
             try:
-                yield PinnedDatabase(self, connection)
+                yield pinned
             finally:
+                pinned.end()
                 with suppress(self._psycopg.Error):
                     connection.execute("ROLLBACK")
                 self._put_back(connection)
@@ -428,14 +430,26 @@ class PinnedDatabase(PostgresDatabase):
     def __init__(self, database: PostgresDatabase, connection: Any) -> None:
         self.__dict__ |= database.__dict__
         self._connection = connection
+        self._reading, self._is_over = threading.Lock(), False
 
     @contextmanager
     def pinned(self) -> Iterator[PinnedDatabase]:
         """Return the database itself."""
         yield self
 
+    def end(self) -> None:
+        """Refuse to read from now on; a thread that was left behind may still want to, and the connection is given to others."""
+        with self._reading:
+            self._is_over = True
+
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements, in one round trip; limits are those of :meth:`PostgresDatabase.read`."""
+        with self._reading:
+            if self._is_over:
+                raise DatabaseError(f"The transaction in which {self.where} was read has ended.")
+            return self._read(statements)
+
+    def _read(self, statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
         connection, remaining = self._connection, seconds_left()
         try:
             with ended_by_caller(partial(self._cancel, connection)), self._pipeline(connection):

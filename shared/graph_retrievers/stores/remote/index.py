@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import Context
 from copy import copy
+from threading import TIMEOUT_MAX
 from typing import Any
 
 import numpy as np
@@ -195,12 +196,12 @@ class RemoteIndex(Corpus):
     def look_up(self, question: str) -> list[list[int]]:
         """Return the rows of the nodes of each unit that a question cites by number, such as "Article 17 GDPR".
 
-        All nodes are read at the first such question, once; `timeout` and a time limit of the caller end the wait for it, but not
-        the reading, so that a later question finds the numbers.
+        All nodes are read at the first such question, once; a time limit of the caller ends the wait for it, but not the reading,
+        so that a later question finds the numbers.
         """
-        if not references(question):
+        if not self.looks_up or not references(question):
             return []
-        positions, units = within(self.limits.timeout, self._numbers.get, "numbers", self._read_numbers, engine="graph store")
+        positions, units = within(TIMEOUT_MAX, self._numbers.get, "numbers", self._read_numbers, engine="graph store")
         return [[positions[place] for place in places] for places in units.rows(question)]
 
     def _read_numbers(self) -> tuple[list[int], LookUp]:
