@@ -207,6 +207,8 @@ def test_korean_particles_behind_a_word_of_another_script_are_no_words():
         ("an o\ufb03ce", "office"),
         ("\uff30\uff39\uff34\uff28\uff2f\uff2e \uff13", "python 3"),
         ("Stra\u00dfe", "STRASSE"),
+        ("a caf\u0065\u0301", "caf\u00e9"),
+        ("\u0baa\u0bc6\u0bbe\u0ba4\u0bc1", "\u0baa\u0bca\u0ba4\u0bc1"),
         ("10\u00b2\u2075 operations", "25"),
         ("Jean-\nPaul Holm", "paul"),
     ],

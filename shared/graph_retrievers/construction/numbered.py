@@ -56,13 +56,13 @@ _DOTTED, _DEEPER = "0.", "1."
 # Paragraphs of Korean laws: "①" to "⑳".
 _CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
 _NAME_WORD = re.compile(r"\w+(?:[-–]\w+)*")
-_ACT_NUMBER = re.compile(r"(?<![\w/.])(\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
+_ACT_NUMBER = re.compile(r"(\d(?<![\w/.]\d)\d{0,3}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
 # Units that are often pages of their own, and words that begin names written small.
 _PAGES, _SMALL = ("article", "§", "annex", "chapter"), frozenset(words("small"))
 _DOCUMENT = re.compile(r"\W*(?P<word>[^\W\d_]+)[\s_-]{0,2}0*(?P<number>\d{1,6}(?:-\d{1,3})*)(?![\w/])")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Unit:
     """What carries a number: a document, a unit with a heading, a caption, or a part or bare number, whose kind is "".
 
@@ -70,6 +70,7 @@ class Unit:
     is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
     the kind "", by number, and `members` all of them in order. It has the place `order` in `series`: the parts of the same unit, or
     the units of its kind in the document. `siblings` are the parts of the same list: a unit may have a second list from (a) on.
+    Those of its first list are the `parts` of what is around it.
     """
 
     kind: str
@@ -83,7 +84,7 @@ class Unit:
     parts: dict[str, Unit] = field(default_factory=dict)
     members: list[Unit] = field(default_factory=list)
     series: list[Unit] = field(default_factory=list)
-    siblings: dict[str, Unit] = field(default_factory=dict)
+    siblings: dict[str, Unit] | None = None
 
     def chain(self) -> Iterator[Unit]:
         """Yield the unit and those around it, from inside to outside; the last one is the document."""
@@ -347,7 +348,8 @@ class _Walk:
             if self._begins(line, neighbors, place, anchors):
                 starts.append(start)
                 units.append(self._open[-1])
-            else:
+            elif number == 0:
+                # What begins further below covers the place from there on.
                 self._extend(place)
         return starts, units
 
@@ -359,7 +361,7 @@ class _Walk:
         marks = _MARKS.match(line)
         heading = split_anchor(line[marks.end() :])[0] if marks else line
         if (numbering := numbered_heading(heading)) is not None:
-            is_known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
+            is_known = heading in self._path or (len(heading) < _LONGEST and bool(anchors) and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             is_known = is_known or (marks is not None and (numbering[0] != "" or "." in numbering[1]))
             # In a page without other headings, such as an RFC, a line that stands alone may be one.
@@ -408,7 +410,7 @@ class _Walk:
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
             outer, number = self._open[-1], unit.number.casefold()
-            siblings = outer.members[-1].siblings if outer.members else {}
+            siblings = (outer.members and outer.members[-1].siblings) or outer.parts
             unit.siblings = {} if number in siblings else siblings
             unit.siblings[number] = unit
             unit.take(outer.members)
@@ -422,8 +424,10 @@ class _Walk:
 
     def _close(self, closes: Callable[[Unit], bool]) -> None:
         """Close the outermost open unit that a function chooses, and all inside it, but not the document."""
-        first = next((n for n, unit in enumerate(self._open) if n and closes(unit)), len(self._open))
-        del self._open[first:]
+        for depth, unit in enumerate(self._open):
+            if depth and closes(unit):
+                del self._open[depth:]
+                return
 
 
 def _rank(kind: str, number: str) -> int:

@@ -321,7 +321,7 @@ class _Reader:
         *outer, (kind, first) = reference.steps
         last = int(reference.last) if reference.last.isdecimal() and first.isdecimal() else 0
         numbers = [str(number) for number in range(int(first), min(last + 1, int(first) + _MOST))] if last else [first]
-        found = (self._units(replace(reference, steps=(*outer, (kind, number))), scope, around) for number in numbers)
+        found = (self._units(reference._replace(steps=(*outer, (kind, number))), scope, around) for number in numbers)
         return [units for units in found if units]
 
     def _units(self, reference: Reference, scope: Hashable, around: Unit) -> list[Unit]:
@@ -343,7 +343,7 @@ class _Reader:
                 units = self._numbered.in_folder(around.document(), kind, number)
             if not units and is_own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
-                return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
+                return self._units(reference._replace(steps=((kind, number.rpartition(".")[0]),)), scope, around)
         elif kind == "recital":
             # The numbers above the first article of an act.
             part = scope.parts.get(number) if isinstance(scope, Unit) else None
@@ -369,10 +369,10 @@ class _Reader:
 def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
     """Return the part with a number as seen from a unit: a paragraph of the article around it, a point of what is nearest."""
     start = around.headed() if kind == "paragraph" else around
-    siblings: dict[str, Unit] = {}
+    siblings: dict[str, Unit] | None = None
     for unit in start.chain():
         # If several lists have a point (a), the list around the place is meant.
-        part = siblings.get(number.casefold()) or unit.part(number)
+        part = (siblings or {}).get(number.casefold()) or unit.part(number)
         if part is not None:
             return [part]
         if kind == "paragraph" and unit.kind in _AMENDING:
@@ -417,7 +417,7 @@ def _in_column(text: str, reference: Reference, columns: Sequence[str]) -> Refer
     row = text[start : end if end >= 0 else reference.end + _ROW]
     column = text.count(_CELL, start, reference.start)
     number = _ACT_NUMBER.search(columns[column]) if _CELL in row and column < len(columns) else None
-    return replace(reference, scope=NAMED, document=("act", number[1])) if number else reference
+    return reference._replace(scope=NAMED, document=("act", number[1])) if number else reference
 
 
 class _Passages:
@@ -437,11 +437,14 @@ class _Passages:
             return [other for other in range(first, last + 1) if other != place]
         scores = dict.fromkeys((unit.first for unit in units), 0.0)
         for word in sorted(set(_WORD.findall(_sentence(text, reference).casefold()))):
-            places = self._by_word.get(word, [])
+            places = self._by_word.get(word)
+            if not places:
+                continue
+            weight = math.log(len(self._texts) / len(places))
             for unit in units:
                 start, end = bisect_left(places, unit.first), bisect_right(places, unit.last)
                 for other in places[start:end] if end - start <= _COMMON else ():
-                    scores[other] = scores.get(other, 0.0) + math.log(len(self._texts) / len(places))
+                    scores[other] = scores.get(other, 0.0) + weight
         scores.pop(place, None)
         return [min(scores, key=lambda other: (-scores[other], other))] if scores else []
 

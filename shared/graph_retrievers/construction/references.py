@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED, INNER, KOREAN, STYLES
 
@@ -28,8 +29,7 @@ NameAt = Callable[[str, int], Hashable]
 """A function that returns the known document whose name begins at a place of a text, or None."""
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """A reference by number, which is at `start` to `end` of a text.
 
     `steps` lead from outside to inside. With `last`, the last step begins a range that ends with this number. `scope` is "named" if
@@ -105,7 +105,7 @@ _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
 # A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.
 _HEAD = re.compile(
-    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|(?<!§)§++))\s{{0,8}}"
+    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?+|(?<!§)§++))\s{{0,8}}+"
     r"(?=-?\d|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,5})\)|[a-z]\)|[A-Z]{1,7}(?![^\W\d_]))"
     rf"|(?=[{_FIRST}])(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
 )
@@ -122,9 +122,10 @@ _LINKS = {
     ",": re.compile(r"\s?,\s{1,8}"),
 }
 # A section without a word: "see 7.5", "ISO 9001:2015, 7.5"; and a document by its code, "QM-03".
-_DIVIDED, _SECTION = frozenset(words("divided")), re.compile(r"\d{1,2}\.\d{1,2}(?![\w/])")
+_DIVIDED, _SECTION = frozenset(words("divided")), re.compile(r"\d\d?\.\d{1,2}(?![\w/])")
 _BARE, _CITES, _CITING = re.compile(r",?\s{1,3}(?=\d{1,2}\.\d)"), re.compile(rf"(?<!\w){phrases('cites')}\s\Z"), 30
-CODE = re.compile(r"(?<![\w-])[A-Z]{2,8}-\d{1,5}(?![\w-])")
+# The first letter comes before what may not be in front of it, so that the others are passed over fast.
+CODE = re.compile(r"[A-Z](?<![\w-][A-Z])[A-Z]{1,7}-\d{1,5}(?![\w-])")
 """The code of a document of a house: "QM-03"."""
 _ENCLOSED_RANGE = re.compile(rf"\s?{any_of(words('ranges'))}\s?")
 _MEASURE = re.compile(rf"\s?(?:%|{any_of(words('measures'))})")
@@ -134,7 +135,7 @@ _NEXT_WORD = re.compile(r"\s+([^\W\d_]+\.?|§+)")
 
 _ACTS = sorted(words("acts"), key=lambda word: (-len(word), word))
 _UNION = r"(?:\([A-Z]{2,8}(?:,\s?[A-Za-z]{2,8})*\)\s+)"
-_ACT_NUMBER = re.compile(r"(?<![\w/.])(?P<number>\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
+_ACT_NUMBER = re.compile(r"(?P<number>\d(?<![\w/.]\d)\d{0,3}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
 # "Council Directive", "Regulation (EC) No", "(EU)", in front of a number such as 91/271/EEC.
 _ACT_BEFORE = re.compile(
     rf"(?<!\w)(?:(?:[A-Z]\w*[a-z]\w*\s){{0,3}}(?i:{'|'.join(_ACTS)})s?\s+{_UNION}?|{_UNION})(?:(?:No|Nr|n[o°])\.?\s*)?$"
@@ -181,8 +182,7 @@ _CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
 _LONGEST_HEADING = 200
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(NamedTuple):
     """A number of a list, "" if only numbers in brackets are given; `link` is what is before it: "", ",", "and" or "to"."""
 
     number: str
@@ -190,8 +190,7 @@ class _Item:
     link: str
 
 
-@dataclass(frozen=True)
-class _Mention:
+class _Mention(NamedTuple):
     """A word of a unit with its numbers."""
 
     kind: str
@@ -312,7 +311,9 @@ def _mention(text: str, head: re.Match[str]) -> _Mention | None:
             return _Mention(kind, match.start(), last.end(), (_Item(number, (), ""), _Item(enclosed(last)[1], (), "to")))
         return _Mention(kind, match.start(), match.end(), (_Item(number, (), ""),))
     word = (head["word"] or head["letter"]).casefold()
-    kind = kind_of(word) or (_SHORT.get(word, "") if _BEHIND.search(text, max(0, head.start() - 2), head.start()) else "")
+    kind = kind_of(word)
+    if not kind and word in _SHORT and _BEHIND.search(text, max(0, head.start() - 2), head.start()):
+        kind = _SHORT[word]
     if kind == "document":
         match = _DOCUMENT_ITEM.match(text, head.end())
         if match is None:
@@ -321,8 +322,10 @@ def _mention(text: str, head: re.Match[str]) -> _Mention | None:
     # "Section1" is a name in code, "Abs.1" a reference.
     is_apart = not word[-1].isalpha() or head.end() > head.start() + len(word)
     items, end = _items(text, head.end(), kind, word in _PLURALS) if kind and is_apart else ((), 0)
+    if not items:
+        return None
     following = _FOLLOWING.match(text, end)
-    return _Mention(kind, head.start(), following.end() if following else end, items, word) if items else None
+    return _Mention(kind, head.start(), following.end() if following else end, items, word)
 
 
 def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item, ...], int]:

@@ -9,6 +9,7 @@ from graph_retrievers.graph.words import composed
 
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
 _ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
+_MARK = re.compile(r"[^\w -]")
 
 
 def slug(heading: str) -> str:
@@ -17,10 +18,13 @@ def slug(heading: str) -> str:
     >>> slug("What? A *loom*: part_1")
     'what-a-loom-part_1'
     """
-    # Some scripts write vowels as marks.
-    lowered = composed(heading.strip()).lower()
-    text = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
+    text = _MARK.sub(_kept, composed(heading.strip()).lower())
     return text.replace(" ", "-")
+
+
+def _kept(mark: re.Match[str]) -> str:
+    # Some scripts write vowels as marks.
+    return mark[0] if category(mark[0]).startswith("M") else ""
 
 
 def letters_of(heading: str) -> str:

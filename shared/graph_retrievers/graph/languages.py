@@ -154,7 +154,8 @@ def main_languages(texts: Iterable[str]) -> str:
         script_counts += scripts
         vocabulary.update(frequencies)
         for script in filter(None, scripts):
-            counts = {code: sum(frequencies[word] for word in _LANGUAGES[code].words) for code in _of_script(script)}
+            common_words = {code: frequencies.keys() & _LANGUAGES[code].words for code in _of_script(script)}
+            counts = {code: sum(map(frequencies.__getitem__, common)) for code, common in common_words.items()}
             best = sorted(counts, key=lambda code: -counts[code])[:2]
             if best and counts[best[0]] > (counts[best[1]] if len(best) > 1 else -1):
                 votes[best[0]] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Literal
 
 __all__ = ["pairs"]
@@ -12,14 +13,31 @@ __all__ = ["pairs"]
 _BLOCKS = ((0x300, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30), (0x10000, 0x12000), (0x16A00, 0x17000), (0x1D100, 0x1E950))
 
 
-def _marks() -> str:
+def _class(points: Iterable[int]) -> str:
+    """Return the ranges of some ascending code points, as they are written in a class of a regular expression."""
     ranges: list[list[int]] = []
-    for point in (point for block in _BLOCKS for point in range(*block) if unicodedata.category(chr(point))[0] == "M"):
+    for point in points:
         if ranges and ranges[-1][1] == point - 1:
             ranges[-1][1] = point
         else:
             ranges.append([point, point])
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def _marks() -> str:
+    return _class(point for block in _BLOCKS for point in range(*block) if unicodedata.category(chr(point))[0] == "M")
+
+
+def _unchanged() -> str:
+    """Return characters of usual texts that :func:`normal` leaves as they are, whatever is beside them."""
+    blocks = ((0x80, 0x1100), (0x1E00, 0x2C00), (0x3000, 0x3100), (0x4E00, 0xA000), (0xAC00, 0xD7A4))
+    letters = (chr(point) for block in blocks for point in range(*block))
+    # Marks and characters without width depend on what is beside them.
+    return _class(
+        ord(letter)
+        for letter in letters
+        if unicodedata.normalize("NFKC", letter) == letter and unicodedata.category(letter)[0] not in "MC"
+    )
 
 
 # For classes of regular expressions. Vowel signs and accents, which \w does not match, and the zero width joiner inside conjuncts.
@@ -50,6 +68,7 @@ _PARTICLE = (
 )
 _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{1,3}}(?![\uac00-\ud7a3])")
 _LONGEST_PARTICLES = 6
+_CHANGING = re.compile(f"[^\x00-\x7f{_unchanged()}]")
 # The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
 # Fractions stay one letter, because "2\u00bd" is not 21/2.
 _FRACTIONS = "\u00bc-\u00be\u2150-\u215f\u2189"
@@ -73,14 +92,14 @@ def normal(text: str) -> str:
     >>> normal("The o\ufb03ce of retrie-\nval"), normal("10\u00b2\u2075 Zucker\u00adrübe")
     ('The office of retrieval', '10^25 Zuckerrübe')
     """
-    if not text.isascii():
+    if not text.isascii() and _CHANGING.search(text):
         text = _in_form("NFKC", _RAISED.sub("^", _HIDDEN.sub("", text)))
     return _CUT.sub(_hyphen, text) if "\n" in text and "-" in text else text
 
 
 def composed(text: str) -> str:
     """Return a text with accents joined to their letters and otherwise unchanged (normal form C), as addresses are compared."""
-    return text if text.isascii() else _in_form("NFC", text)
+    return _in_form("NFC", text) if not text.isascii() and _CHANGING.search(text) else text
 
 
 def _in_form(form: Literal["NFC", "NFKC"], text: str) -> str:

@@ -15,7 +15,7 @@ from graph_retrievers.graph.words import MARKS, needs_marks, normal, pairs, unpo
 _MOST_WORDS = 1 << 21
 _PLAIN, _MARKED = re.compile(r"\w+"), re.compile(rf"\w[\w{MARKS}]*")
 # Versions, sections and decimal numbers, which are words as a whole too.
-_DOTTED = re.compile(r"\d+(?:\.\d+)+\w*")
+_DOTTED, _POINT = re.compile(r"\d+(?:\.\d+)+\w*"), re.compile(r"\.\d(?<=\d\.\d)")
 # A single letter beside an apostrophe is the rest of a word ("Holm's", "l'eau"), not one.
 _ELIDED = re.compile("(?<!\\w)[^\\W\\d_]['\u2019](?=\\w)|(?<=\\w)['\u2019][^\\W\\d_](?!\\w)")
 
@@ -65,7 +65,7 @@ class Analyser:
         folded = text.casefold()
         words = pattern.findall(folded)
         terms = list(chain.from_iterable(map(self._terms.__getitem__, words)))
-        if "." in folded:
+        if _POINT.search(folded):
             terms += _DOTTED.findall(folded)
         if self._letters is not None:
             terms += map(str.casefold, self._letters.findall(text))
