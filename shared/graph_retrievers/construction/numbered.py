@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import eq
 from pathlib import PurePath
 
@@ -270,10 +270,12 @@ class DocumentNames:
         if self._minutes and (dated := DATED.match(text, start)) and (day := day_at(text, dated.end())):
             documents = [document for other, document in self._minutes if day.may_be(other)]
             return documents[0] if len(documents) == 1 else None
-        tokens = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
-        if not tokens or not text.startswith(tokens[0], start):
+        end = start + 10 * _MOST_WORDS
+        first = _NAME_WORD.match(text, start, end)
+        lengths = self._lengths.get(self._key([first[0]])[0]) if first else None
+        if not lengths:
             return None
-        lengths = self._lengths.get(self._key(tokens[:1])[0], set())
+        tokens = [match[0] for match in islice(_NAME_WORD.finditer(text, start, end), _MOST_WORDS)]
         if text[start - 1 : start] == "「":
             # Such brackets have the whole name in them.
             lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
@@ -420,7 +422,8 @@ class _Walk:
 
     def _extend(self, place: int) -> None:
         for unit in self._open:
-            unit.last = max(unit.last, place)
+            if unit.last < place:
+                unit.last = place
 
     def _close(self, closes: Callable[[Unit], bool]) -> None:
         """Close the outermost open unit that a function chooses, and all inside it, but not the document."""
