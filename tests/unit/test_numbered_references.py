@@ -685,6 +685,17 @@ def test_standards_cite_their_sections_without_a_word():
         assert " ".join(targets(f"As in {text}", *QUALITY, path="x", title="Guide")) == found
 
 
+def test_a_section_with_two_digits_is_cited_without_a_word():
+    sections = chunks("s", "Guide", (["12.5 Records"], "Kept."), (["2.5 Skill"], "Learnt."), (["3.1 Use"], "Evidence (see 12.5)."))
+    assert edges(sections) == [("s2", "s0")]
+
+
+def test_a_point_is_that_of_the_list_around_it():
+    lists = ["Two lists.\n(a) one;", "(b) as in point (a).\nMore:", "(a) three;", "(b) as in point (a)."]
+    parts = [(["Article 1 Lists"], text) for text in lists] + [([f"Article {number}"], "") for number in (2, 3)]
+    assert edges(chunks("l", TITLE, *parts)) == [("l1", "l0"), ("l3", "l2")]
+
+
 def test_a_document_is_cited_by_the_code_that_its_title_begins_with():
     filing = chunks("f", "QM-03 Filing", (["1 Aim"], "Filing."), (["2 Place"], "In the cellar."), (["3 End"], "Shredded."))
     for text, found in [
@@ -693,6 +704,7 @@ def test_a_document_is_cited_by_the_code_that_its_title_begins_with():
         ("QM-03", "f0 f1 f2"),
         ("QM-04, Section 9", ""),
         ("XQM-03", ""),
+        ("draftQM-03", ""),
     ]:
         assert " ".join(targets(f"Kept as in {text}.", *filing, path="x", title="Audits", headings=["4 Records"])) == found
 
